@@ -121,6 +121,10 @@ func (f *Follower) ensureObjects(ctx context.Context, pod *corev1.Pod, target *e
 // Refused notes that the target was given up for the pod: a claim that the pod has there for nothing is taken back.
 func (f *Follower) Refused(pod *corev1.Pod, target *engage.Target) { f.claims.Refused(pod, target) }
 
+// Repair writes the ConfigMaps, Secrets and ServiceAccounts again that the pod refers to, in the target where its
+// delegate cannot start: somebody may have deleted a copy there. It returns at once.
+func (f *Follower) Repair(pod *corev1.Pod, target *engage.Target) { f.objects.Repair(pod, target) }
+
 func (f *Follower) newObjects() (err error) {
 	f.objects, err = objects.New(objects.Options{
 		Config:   f.options.Manager.GetConfig(),

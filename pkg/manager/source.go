@@ -123,6 +123,7 @@ func (w *wiring) feedback(registry *engage.Registry) error {
 		Tenants:   w.config.Tenants,
 
 		PlacedBeside: w.scheduler.PlacedBeside,
+		CannotStart:  w.follower.Repair,
 
 		Annotations: w.config.Placement.AnnotationsFromTargets,
 		LastRenewal: holds.LastSent,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -20,7 +21,7 @@ const withoutReason = 150 * time.Second
 
 // TestAServiceWithoutPodsForLongKeepsItsAddressInATarget has two applications without pods for longer than copies stay
 // without a reason: one is scaled to zero, and the pod of a roll-out by re-creation finds no room. Clients in c2 go on
-// asking the same addresses.
+// asking the same addresses. The Ingress of the first one stays, too.
 func TestAServiceWithoutPodsForLongKeepsItsAddressInATarget(t *testing.T) {
 	w := setUp(t)
 	t.Cleanup(func() {
@@ -40,6 +41,7 @@ func TestAServiceWithoutPodsForLongKeepsItsAddressInATarget(t *testing.T) {
 		create(t, w.c1, w.pod("client-of-"+app, inTarget("c2", asks)))
 		w.heardByClient(t, app, w.onlyPodOf(t, app, ""))
 	}
+	ingress := w.ingressInC2(t, "scaled")
 
 	old := map[string]types.UID{}
 	for _, app := range apps {
@@ -52,7 +54,7 @@ func TestAServiceWithoutPodsForLongKeepsItsAddressInATarget(t *testing.T) {
 		w.hasEndpoints(t, w.c2, app, 0)
 	}
 	stay := func(ctx context.Context) error {
-		return errors.Join(w.isSame(ctx, before["scaled"]), w.isSame(ctx, before["recreated"]))
+		return errors.Join(w.isSame(ctx, before["scaled"]), w.isSame(ctx, before["recreated"]), w.isThere(ctx, ingress))
 	}
 	holds(t, withoutReason, "the copies stay", stay)
 
@@ -76,6 +78,31 @@ func (w *world) isSame(ctx context.Context, service *corev1.Service) error {
 		return fmt.Errorf("the address of %s was %s, and is %s", now.Name, service.Spec.ClusterIP, now.Spec.ClusterIP)
 	}
 	return nil
+}
+
+// ingressInC2 makes an Ingress of a Service, and waits for its copy in c2.
+func (w *world) ingressInC2(t *testing.T, service string) *networkingv1.Ingress {
+	t.Helper()
+	create(t, w.c1, &networkingv1.Ingress{ObjectMeta: w.meta(service, nil), Spec: networkingv1.IngressSpec{
+		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+			Name: service, Port: networkingv1.ServiceBackendPort{Number: 80},
+		}},
+	}})
+	ingress := &networkingv1.Ingress{}
+	eventually(t, "the Ingress in c2", func(ctx context.Context) error {
+		return w.c2.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: service}, ingress)
+	})
+	return ingress
+}
+
+// isThere returns an error unless c2 still has this very Ingress.
+func (w *world) isThere(ctx context.Context, ingress *networkingv1.Ingress) error {
+	now := &networkingv1.Ingress{}
+	err := w.c2.Get(ctx, client.ObjectKeyFromObject(ingress), now)
+	if err == nil && now.UID != ingress.UID {
+		err = fmt.Errorf("the Ingress %s was made anew", ingress.Name)
+	}
+	return err
 }
 
 // onlyPodOf waits until an app has just one pod, another than the old one.

@@ -17,5 +17,6 @@
 // A Follower remembers, for each engagement of a target, which versions it wrote. A new engagement writes everything
 // that pods there need once more; the API server ignores a write that changes nothing. Secrets of targets are not
 // watched. If somebody deletes a copy that pods need, the next change of the original restores it. So does the next pod
-// that is placed there more than five minutes after the copy was written.
+// that is placed there more than five minutes after the copy was written, and a delegate that cannot start without the
+// copy (Repair).
 package objects

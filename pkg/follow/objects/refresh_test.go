@@ -47,8 +47,6 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 	w := (&recorder{}).watch(needs.Secrets)
 	f.watches = &watches{all: map[collection]*collectionWatch{w.collection: w}}
 	f.users.replaceUsage(usage{}, usageOf(proxy("admiralty-c2", corev1.PodRunning, "db")))
-	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "admiralty-c2"}
-	must(t, engage.NewRegistry().Engage(t.Context(), target))
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			dryRun := len(options) == 1 && options[0] == client.DryRunAll
@@ -61,6 +59,8 @@ func leading(t *testing.T, create func() error) (*link, *collectionWatch) {
 			return c.Create(ctx, o, options...)
 		},
 	}).Build()
+	target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: "admiralty-c2", Client: c}
+	must(t, engage.NewRegistry().Engage(t.Context(), target))
 	return &link{
 		follower: f,
 		life:     t.Context(),

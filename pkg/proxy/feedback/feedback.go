@@ -38,7 +38,7 @@ const (
 
 type requestQueue = engage.Queue[reconcile.Request]
 
-// Options of New. All are required, except Tenants, LastRenewal, PlacedBeside and Annotations.
+// Options of New. All are required, except Tenants, LastRenewal, PlacedBeside, CannotStart and Annotations.
 type Options struct {
 	// Client reads pods and nodes of the source cluster from a cache, and writes to the source cluster. The cache may
 	// hold objects that package podcache has transformed.
@@ -62,6 +62,9 @@ type Options struct {
 	// PlacedBeside returns another target that may have a delegate of a proxy on this node, although its cache shows
 	// none, or nil. Without it, no target may.
 	PlacedBeside func(proxy types.UID, nodeName string) *engage.Target
+	// CannotStart is called when a warning says that a delegate in a target lacks what its pod refers to, as far as
+	// the reason shows. It must return soon.
+	CannotStart func(proxy *corev1.Pod, target *engage.Target)
 	// Annotations are those that proxies take over from their delegates.
 	Annotations []string
 	// Clock measures how long a target's manager has not answered a request.
@@ -105,6 +108,9 @@ var _ engage.Observer = &Feedback{}
 func New(options Options) *Feedback {
 	if options.PlacedBeside == nil {
 		options.PlacedBeside = func(types.UID, string) *engage.Target { return nil }
+	}
+	if options.CannotStart == nil {
+		options.CannotStart = func(*corev1.Pod, *engage.Target) {}
 	}
 	return &Feedback{options: options, ends: allEnds{clock: options.Clock}}
 }

@@ -19,6 +19,9 @@ const (
 	warningsPerSecond, warningsBurst = 5, 200
 	// warnLater is how long a warning waits that the budget does not allow.
 	warnLater = 30 * time.Second
+
+	// A kubelet gives these reasons if a volume or a variable needs an object that is not there, and in other cases.
+	reasonFailedMount, reasonFailed = "FailedMount", "Failed"
 )
 
 // seenWarnings are the warnings of one PodChaperon that need not be recorded any more.
@@ -89,6 +92,9 @@ func (r *reconciler) warn(proxy *corev1.Pod, p *plan) {
 		}
 		r.feedback.recordWarning(proxy, c, r.target.NodeName)
 		p.warnings.seen.byType[c.Type] = seenWarning{c.LastTransitionTime.Time, c.Message, now}
+		if c.Reason == reasonFailedMount || c.Reason == reasonFailed {
+			r.options.CannotStart(proxy, r.target)
+		}
 	}
 	r.feedback.warned.note(proxy, r.target.Key, p.warnings.seen)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -156,6 +157,30 @@ func TestAWarningIsRecordedOncePerOccurrence(t *testing.T) {
 	}
 	if got := s.now().ResourceVersion; got != version {
 		t.Error("a warning wrote the proxy")
+	}
+}
+
+func TestAWarningOfADelegateThatLacksSomethingIsPassedOn(t *testing.T) {
+	s := newScene(t, proxy(bornAt(leaderBegan)))
+	s.leads(leaderBegan)
+	passed := 0
+	options := s.feedback.options
+	options.CannotStart = func(pod *corev1.Pod, target *engage.Target) {
+		if pod.UID != s.now().UID || target != s.engaged {
+			t.Errorf("pod %s in target %v", pod.UID, target.Key)
+		}
+		passed++
+	}
+	s.reconciler = New(options).Reconciler(s.engaged)
+	for _, step := range []struct {
+		reason string
+		want   int
+	}{{"BackOff", 0}, {"FailedMount", 1}, {"FailedMount", 1}, {"Unhealthy", 1}, {"Failed", 2}} {
+		s.warns(translate.Warning(step.reason, "message", warnedAt))
+		s.mustReconcile()
+		if passed != step.want {
+			t.Errorf("after %s, %d were passed on, want %d", step.reason, passed, step.want)
+		}
 	}
 }
 

@@ -1,0 +1,40 @@
+package objects
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+// repairAgainAfter is the least time between a write of a copy and its repair. A delegate that cannot start for another
+// reason says so again and again.
+const repairAgainAfter = time.Minute
+
+// Repair writes again what the pod refers to, in the target where its delegate cannot start: somebody may have deleted
+// a copy there. A copy that was written less than a minute ago is left alone. Repair does not wait for the writes.
+func (f *Follower) Repair(pod *corev1.Pod, target *engage.Target) {
+	l, engaged := f.links.Get(target)
+	if !engaged {
+		return
+	}
+	for _, o := range usageOf(pod).objects() {
+		if l.doubt(o) {
+			l.queue.Add(o)
+		}
+	}
+}
+
+// doubt forgets which version a copy has, unless it was just written. It says whether it did so.
+func (l *link) doubt(o objectKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.written[o]
+	if r.version == "" || l.follower.options.Clock.Now().Sub(r.written) < repairAgainAfter {
+		return false
+	}
+	r.version = ""
+	l.written[o] = r
+	return true
+}
