@@ -137,9 +137,12 @@ func (l *lab) sides(ctx context.Context, name string) (plain, elected *side, err
 			return nil, nil, fmt.Errorf("creating namespace %s in %s: %w", n.name, n.c.name, err)
 		}
 		if err := until(ctx, patience, func(ctx context.Context) error {
-			return n.c.Get(ctx, client.ObjectKey{Namespace: n.name, Name: "default"}, &corev1.ServiceAccount{})
+			return errors.Join(
+				n.c.Get(ctx, client.ObjectKey{Namespace: n.name, Name: "default"}, &corev1.ServiceAccount{}),
+				n.c.Get(ctx, client.ObjectKey{Namespace: n.name, Name: "kube-root-ca.crt"}, &corev1.ConfigMap{}),
+			)
 		}); err != nil {
-			return nil, nil, fmt.Errorf("waiting for the service account of %s: %w", n.name, err)
+			return nil, nil, fmt.Errorf("waiting for what Kubernetes adds to namespace %s: %w", n.name, err)
 		}
 	}
 	return plain, elected, l.awaitRights(ctx, elected.namespace)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -67,7 +68,10 @@ func (s *side) inside(ctx context.Context, pod string, commands map[string][]str
 	return seen
 }
 
-// events returns the types of the pod's events, by reason.
+// late matches what a busy kubelet says that has just got a pod, and has not yet read what the pod mounts.
+var late = regexp.MustCompile(`failed to sync \w+ cache: timed out`)
+
+// events returns the types of the pod's events, by reason, but for those that are up to chance.
 func (s *side) events(ctx context.Context, pod *corev1.Pod) (tree, error) {
 	list := &corev1.EventList{}
 	if err := s.c.List(ctx, list, client.InNamespace(s.namespace),
@@ -76,7 +80,9 @@ func (s *side) events(ctx context.Context, pod *corev1.Pod) (tree, error) {
 	}
 	events := tree{}
 	for _, event := range list.Items {
-		events[event.Reason] = event.Type
+		if !late.MatchString(event.Message) {
+			events[event.Reason] = event.Type
+		}
 	}
 	return events, nil
 }
