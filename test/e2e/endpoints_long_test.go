@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -83,7 +84,8 @@ func (w *world) isSame(ctx context.Context, service *corev1.Service) error {
 // ingressInC2 makes an Ingress of a Service, and waits for its copy in c2.
 func (w *world) ingressInC2(t *testing.T, service string) *networkingv1.Ingress {
 	t.Helper()
-	create(t, w.c1, &networkingv1.Ingress{ObjectMeta: w.meta(service, nil), Spec: networkingv1.IngressSpec{
+	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: service}
+	create(t, w.c1, &networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{
 		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
 			Name: service, Port: networkingv1.ServiceBackendPort{Number: 80},
 		}},
