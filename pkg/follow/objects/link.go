@@ -42,11 +42,12 @@ type link struct {
 
 // copyRecord is what we know of a copy in the target.
 type copyRecord struct {
-	version string    // of the original that was written; empty if none was
-	touched time.Time // when we last noted in the copy that a pod is about to need it
-	written time.Time
-	refused string    // why the target refused a change since then, as the event says
-	said    time.Time // when an event last said so
+	version  string    // of the original that was written; empty if none was
+	touched  time.Time // when we last noted in the copy that a pod is about to need it
+	written  time.Time
+	repaired time.Time // when we last doubted that the copy is there
+	refused  string    // why the target refused a change since then, as the event says
+	said     time.Time // when an event last said so
 }
 
 func (l *link) recordOf(o objectKey) copyRecord {
@@ -211,9 +212,10 @@ func (l *link) writeCopy(ctx context.Context, o objectKey, touch bool) error {
 	c := desiredCopy(original, o)
 	before := l.recordOf(o)
 	r := copyRecord{
-		version: original.GetResourceVersion(),
-		touched: before.touched,
-		written: l.follower.options.Clock.Now(),
+		version:  original.GetResourceVersion(),
+		touched:  before.touched,
+		written:  l.follower.options.Clock.Now(),
+		repaired: before.repaired,
 	}
 	if touch {
 		r.touched = r.written
