@@ -16,8 +16,8 @@ import (
 // repeats every few seconds that a container cannot start.
 func TestACopyWithoutWhichADelegateCannotStartIsWrittenAgain(t *testing.T) {
 	l, w := leading(t, func() error { return nil })
-	workers := engage.NewWorkers(engage.WorkersOptions[objectKey]{Reconciler: reconcile.TypedFunc[objectKey](l.refresh)})
-	l.queue = workers.Queue
+	refreshed := reconcile.TypedFunc[objectKey](l.refresh)
+	l.queue = engage.NewWorkers(engage.WorkersOptions[objectKey]{Reconciler: refreshed}).Queue
 	l.follower.links.Set(t.Context(), l.target, l)
 	clock := l.follower.options.Clock.(*clocktesting.FakeClock)
 	pod := proxy("admiralty-c2", corev1.PodRunning, "db")
