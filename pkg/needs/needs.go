@@ -60,9 +60,8 @@ type Need struct {
 }
 
 // Of returns the objects that the pod refers to, but for ResourceClaims and their templates, sorted and without
-// duplicates. An object is optional if all references
-// to it are optional. Objects that every cluster has of its own are left out: kube-root-ca.crt,
-// openshift-service-ca.crt and the service account "default".
+// duplicates. An object is optional if all references to it are optional. Objects that every cluster has of its own are
+// left out: kube-root-ca.crt, openshift-service-ca.crt and the service account "default".
 func Of(pod *corev1.Pod) []Need {
 	c := collector{}
 	spec := &pod.Spec
