@@ -158,6 +158,33 @@ func TestAFullRunFailsWithoutEachDifference(t *testing.T) {
 	}
 }
 
+func TestWhatIsUpToChanceOnABusyNodeIsJustified(t *testing.T) {
+	list, err := justifications(differencesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lost = `"unable to retrieve container logs for CONTAINER-ID"`
+	for _, test := range []struct {
+		of        string
+		found     difference
+		justified bool
+	}{
+		{"sidecar", difference{"events.Unhealthy", absent, `"Warning"`}, true},
+		{"probe-readiness-fails", difference{"events.Unhealthy", absent, `"Warning"`}, false},
+		{"logs-previous", difference{"previous.prints", `"run 1\n"`, lost}, true},
+		{"logs-previous", difference{"previous.prints", lost, `"run 1\n"`}, true},
+		{"logs-previous", difference{"previous.prints", `"run 1\n"`, `"run 2\n"`}, false},
+	} {
+		if _, rest := justified(list, test.of, []difference{test.found}); (len(rest) == 0) != test.justified {
+			t.Errorf("%s: %v is justified: %t", test.of, test.found, len(rest) == 0)
+		}
+	}
+	const message = `MountVolume.SetUp failed for volume "data": failed to sync configmap cache: timed out waiting`
+	if !late.MatchString(message) || late.MatchString(`configmap "data" not found`) {
+		t.Error("not the right events are left out")
+	}
+}
+
 func TestTextsAreNormalised(t *testing.T) {
 	n := newNormaliser("ns-p")
 	n.add("10.0.0.1", "POD-IP")
