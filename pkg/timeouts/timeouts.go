@@ -20,6 +20,8 @@ const (
 	// the deadlines of all requests. An attempt that runs out of time fails, and the next one continues from what this
 	// one wrote.
 	EnsureNeeds = 46 * time.Second
+	// CreationTurn is how long a pod waits, after that, until few enough PodChaperons are being created in the target.
+	CreationTurn = 40 * time.Second
 	// UnusedCopies is how long a target's manager waits before it deletes a copy that no PodChaperon needs.
 	UnusedCopies = 2 * time.Minute
 )

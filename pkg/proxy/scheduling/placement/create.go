@@ -60,12 +60,17 @@ func (p *Placer) ensureChaperon(
 func (p *Placer) create(
 	ctx context.Context, proxy *corev1.Pod, t *Target, chaperon *v1alpha1.PodChaperon,
 ) (*v1alpha1.PodChaperon, error) {
+	done, err := p.turn(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	disconnected := fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
 	if t.Gone() {
 		return nil, disconnected
 	}
 	p.Delegates.ask(proxy.UID, t)
-	err := timeouts.Within(ctx, func(ctx context.Context) error {
+	err = timeouts.Within(ctx, func(ctx context.Context) error {
 		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
 	})
 	switch {
@@ -82,6 +87,34 @@ func (p *Placer) create(
 		return nil, disconnected
 	}
 	return p.afterFailure(ctx, proxy, t, chaperon, err)
+}
+
+// turn returns when few enough PodChaperons are being created in the target. The caller must call done after its own
+// request. The target may have been disengaged meanwhile.
+func (p *Placer) turn(ctx context.Context, t *Target) (done func(), err error) {
+	done = func() { <-t.turns }
+	select {
+	case t.turns <- struct{}{}:
+		return done, nil
+	default:
+	}
+	timer := p.clock.NewTimer(timeouts.CreationTurn)
+	defer timer.Stop()
+	select {
+	case t.turns <- struct{}{}:
+		if t.Reachable() {
+			return done, nil
+		}
+		done() // The next one in the queue does not wait for anything either.
+		return nil, &CreateError{Target: t.Name(), Cause: errors.New("the target is out of reach")}
+	case <-timer.C():
+		return nil, &CreateError{Target: t.Name(), Cause: fmt.Errorf(
+			"no turn within %s: the target is slow to create those of other pods", timeouts.CreationTurn)}
+	case <-t.engagement.Done():
+		return nil, fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // ensureNeeds makes what the proxy needs exist in the target, before its delegate does.

@@ -14,6 +14,10 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+// creationsAtOnce is how many PodChaperons are created in a target at the same time. An API server with two cores needs
+// about ten to be busy. With hundreds it answers none in time, and all are sent again.
+const creationsAtOnce = 32
+
 // Target is an engaged target in which delegates are placed.
 type Target struct {
 	*engage.Target
@@ -24,11 +28,15 @@ type Target struct {
 	Since time.Time
 	// engagement ends when the target is disengaged.
 	engagement context.Context //nolint:containedctx // It is what ends.
+	// turns holds a token for each request to create a PodChaperon that is under way.
+	turns chan struct{}
 }
 
 // NewTarget makes a Target that is engaged until ctx ends. clusterID is the source's.
 func NewTarget(ctx context.Context, engaged *engage.Target, clusterID string, c clock.PassiveClock) *Target {
-	return &Target{Target: engaged, Ledger: fit.NewLedger(clusterID, c), engagement: ctx}
+	return &Target{
+		Target: engaged, Ledger: fit.NewLedger(clusterID, c), engagement: ctx, turns: make(chan struct{}, creationsAtOnce),
+	}
 }
 
 // Name is how users know the target.

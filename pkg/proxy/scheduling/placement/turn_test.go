@@ -1,0 +1,155 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+)
+
+// busyServer is an API server that does all of its requests at the same time, so each takes longer the more there are.
+type busyServer struct {
+	requests, underWay atomic.Int32
+	most               atomic.Int32
+	// each is the work of one request: the time that it takes alone.
+	each time.Duration
+}
+
+func (s *busyServer) create(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
+	const slices = 10
+	s.requests.Add(1)
+	s.most.Store(max(s.most.Load(), s.underWay.Add(1)))
+	defer s.underWay.Add(-1)
+	for range slices {
+		select {
+		case <-time.After(s.each / slices * time.Duration(s.underWay.Load())):
+		case <-ctx.Done():
+			return ctx.Err() // What was done for it is lost.
+		}
+	}
+	return nil
+}
+
+// burst places as many pods at once in a target with this server, and returns their errors.
+func burst(t *testing.T, w *world, pods int, at *Target) []error {
+	t.Helper()
+	errs := make([]error, pods)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			_, errs[i] = w.ensureChaperon(t.Context(), newPod(types.UID(rune('a'+i)), nil), at, nil)
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// TestABurstDoesNotDrownATarget has pods whose PodChaperons take the target 25 s together. If all were asked for at the
+// same time, none would be answered within the 10 s of a request.
+func TestABurstDoesNotDrownATarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, server := newWorld(), &busyServer{each: 50 * time.Millisecond}
+		w.Placer.clock = clock.RealClock{}
+		const pods = 500
+		start := time.Now()
+		at := w.engage(t, "c1", interceptor.Funcs{Create: server.create})
+		for _, err := range burst(t, w, pods, at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if asked := server.requests.Load(); asked != pods {
+			t.Errorf("%d requests for %d pods", asked, pods)
+		}
+		if most := server.most.Load(); most != creationsAtOnce {
+			t.Errorf("up to %d requests were under way, want %d", most, creationsAtOnce)
+		}
+		if took, work := time.Since(start), pods*server.each; took > work+time.Second {
+			t.Errorf("took %s, want %s: the target was idle meanwhile", took, work)
+		}
+	})
+}
+
+// TestAPodWaitsForItsTurnWhileItMayCome has a target that answers no request, and pods that are in a queue for it.
+func TestAPodWaitsForItsTurnWhileItMayCome(t *testing.T) {
+	const waiting = creationsAtOnce + 3
+	slow := "creating the PodChaperon in c1: no turn within 40s: the target is slow to create those of other pods"
+	for name, test := range map[string]struct {
+		during func(w *world, at *Target, stop, disengage func()) // 5 s after the burst
+		after  time.Duration
+		err    string
+		asked  int32 // of those that wait
+	}{
+		"it never comes": {after: timeouts.CreationTurn, err: slow},
+		"the target is out of reach": {
+			during: func(w *world, at *Target, _, _ func()) { w.registry.Lapse(at.Target) },
+			after:  timeouts.Request, err: "creating the PodChaperon in c1: the target is out of reach",
+		},
+		"the target is disengaged": {
+			during: func(_ *world, _ *Target, _, disengage func()) { disengage() },
+			after:  5 * time.Second, err: "placing the delegate in c1: it was disconnected",
+		},
+		"the manager ends": {
+			during: func(_ *world, _ *Target, stop, _ func()) { stop() },
+			after:  5 * time.Second, err: "the manager ends",
+		},
+		"the others give up": {after: timeouts.Request, asked: waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, asked := newWorld(), atomic.Int32{}
+				w.Placer.clock = clock.RealClock{}
+				at := w.engage(t, "c1", interceptor.Funcs{
+					Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+						asked.Add(1)
+						return nil
+					},
+				})
+				engagement, disengage := context.WithCancel(t.Context())
+				defer disengage()
+				at.engagement = engagement
+				for range creationsAtOnce {
+					at.turns <- struct{}{}
+				}
+				if test.after < timeouts.CreationTurn {
+					time.AfterFunc(timeouts.Request, func() {
+						for range creationsAtOnce {
+							<-at.turns
+						}
+					})
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if test.during != nil {
+					stop := func() { cancel(errors.New("the manager ends")) }
+					time.AfterFunc(5*time.Second, func() { test.during(w, at, stop, disengage) })
+				}
+				start := time.Now()
+				var all sync.WaitGroup
+				for i := range waiting {
+					all.Go(func() {
+						_, err := w.ensureChaperon(ctx, newPod(types.UID(rune('a'+i)), nil), at, nil)
+						if took := time.Since(start); message(err) != test.err || took != test.after {
+							t.Errorf("after %s: error %q, want %q after %s", took, message(err), test.err, test.after)
+						}
+					})
+				}
+				all.Wait()
+				time.Sleep(timeouts.Request) // The others give up.
+				if got := asked.Load(); got != test.asked {
+					t.Errorf("%d pods were asked for, want %d", got, test.asked)
+				}
+			})
+		})
+	}
+}
