@@ -95,7 +95,7 @@ etcd-image: clusters-program
 ##@ Check
 
 .PHONY: test
-test: ## Run every check below but test-e2e-long, test-skew and vuln: THE test command, and what CI runs
+test: ## Run every check below but test-e2e-long, test-skew, test-dual-stack and vuln: THE test command, and what CI runs
 	hack/test.sh
 
 .PHONY: verify
@@ -105,7 +105,7 @@ verify: ## Check that generated code, formatting and go.mod files are up to date
 .PHONY: lint
 lint: ## Run golangci-lint, which also checks the imports between packages
 	hack/tools/build.sh golangci-lint
-	$(STATIC) $(BIN)/golangci-lint run --build-tags e2e,long,three ./...
+	$(STATIC) $(BIN)/golangci-lint run --build-tags e2e,long,three,dualstack ./...
 	cd hack/clusters && $(STATIC) ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml --build-tags e2e ./...
 
 .PHONY: test-unit
@@ -162,6 +162,10 @@ test-conformance: clusters-program ## Compare elected pods with plain pods on re
 .PHONY: test-skew
 test-skew: clusters-program ## Compare them with two versions of Kubernetes, both ways round (builds the older one the first time)
 	hack/skew.sh
+
+.PHONY: test-dual-stack
+test-dual-stack: clusters-program ## Compare them with IPv4 and IPv6, and try Services of both
+	hack/dual-stack.sh
 
 .PHONY: test-faults-breakages
 test-faults-breakages: ## Break the product in several places, one at a time, and see how soon test-faults notices (needs clusters)

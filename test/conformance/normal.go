@@ -3,6 +3,7 @@ package main
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -27,9 +28,21 @@ func (n *normaliser) knows(pod *corev1.Pod) {
 	n.add(string(pod.UID), "POD-UID")
 	n.add(pod.Spec.NodeName, "NODE")
 	if pod.Status.PodIP != pod.Status.HostIP {
-		n.add(pod.Status.PodIP, "POD-IP")
+		for _, ip := range pod.Status.PodIPs {
+			n.add(ip.IP, "POD-"+family(ip.IP))
+		}
 	}
-	n.add(pod.Status.HostIP, "HOST-IP")
+	for _, ip := range pod.Status.HostIPs {
+		n.add(ip.IP, "HOST-"+family(ip.IP))
+	}
+}
+
+// family names the family of an address.
+func family(ip string) string {
+	if strings.Contains(ip, ":") {
+		return "IPV6"
+	}
+	return "IP"
 }
 
 func (n *normaliser) add(from, to string) {
@@ -54,6 +67,7 @@ var general = []pattern{ //nolint:gochecknoglobals // Regular expressions are co
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HEX"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`), "kube-api-access-RANDOM"},
 	{regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`), "IP"},
+	{regexp.MustCompile(`\bf[de][0-9a-f]{2}(:[0-9a-f]{0,4}){2,7}\b`), "IPV6"},
 	{regexp.MustCompile(`\bIP:[3-6]\d{4}\b`), "IP:PORT"},
 	{regexp.MustCompile(`\d+ bytes (\S+/(token|ca\.crt))`), "BYTES $1"},
 	{regexp.MustCompile(`\boptions edns0 ndots:2\b`), "options ndots:2 edns0"}, // Kubelets keep no order.

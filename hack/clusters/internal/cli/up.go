@@ -20,6 +20,7 @@ type upFlags struct {
 	gracePeriod time.Duration
 	kubernetes  map[string]string
 	gates       string
+	dualStack   bool
 }
 
 func newUp() *cobra.Command {
@@ -46,6 +47,8 @@ func newUp() *cobra.Command {
 		"minor versions of Kubernetes of clusters, as in c2=1.36. A cluster with data may not start in an older one")
 	cmd.Flags().StringVar(&flags.gates, "feature-gates", "",
 		"feature gates of the API servers and kubelets, as in A=true,B=false (empty: the defaults of Kubernetes)")
+	cmd.Flags().BoolVar(&flags.dualStack, "dual-stack", false,
+		"IPv6 beside IPv4, for pods on the real nodes and for new Services")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := fleet.CheckNames(names); err != nil {
 			return err
@@ -114,6 +117,9 @@ func (u upFlags) change(cmd *cobra.Command, name string, spec cluster.Spec) clus
 	}
 	if minor, chosen := u.kubernetes[name]; chosen {
 		spec.Kubernetes = minor
+	}
+	if given("dual-stack") {
+		spec.DualStack = u.dualStack
 	}
 	if given("feature-gates") {
 		spec.FeatureGates = u.gates

@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
 )
 
 const (
@@ -104,7 +106,7 @@ func (c *Cluster) apiServerArgs(spec Spec) []string {
 		"--etcd-servers=http://127.0.0.1:2379",
 		"--advertise-address=" + c.Address().String(),
 		fmt.Sprintf("--secure-port=%d", apiServerPort),
-		"--service-cluster-ip-range=" + c.Entry.Services(c.index).String(),
+		"--service-cluster-ip-range=" + serviceRanges(c.Entry.Services(c.index), spec),
 		"--tls-cert-file=" + store.Cert(apiServer), "--tls-private-key-file=" + store.Key(apiServer),
 		"--client-ca-file=" + store.Cert(authority),
 		"--kubelet-client-certificate=" + store.Cert("kube-apiserver-kubelet-client"),
@@ -171,10 +173,24 @@ func (c *Cluster) kubeletArgs(spec Spec) []string {
 		"--config=" + c.configFile("kubelet.yaml"),
 		"--kubeconfig=" + c.kubeconfig(kubelet),
 		"--hostname-override=" + c.Node(),
-		"--node-ip=" + c.Address().String(),
+		"--node-ip=" + nodeAddresses(c.Address(), spec),
 		"--v=1",
 	}
 	return append(args, featureGates(spec)...)
+}
+
+func serviceRanges(v4 netip.Prefix, spec Spec) string {
+	if !spec.DualStack {
+		return v4.String()
+	}
+	return v4.String() + "," + registry.IPv6Range(v4).String()
+}
+
+func nodeAddresses(v4 netip.Addr, spec Spec) string {
+	if !spec.DualStack {
+		return v4.String()
+	}
+	return v4.String() + "," + registry.IPv6(v4).String()
 }
 
 func (c *Cluster) bin(name string) string { return filepath.Join(c.Bin, name) }

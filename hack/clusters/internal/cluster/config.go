@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/machine"
+	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/registry"
 )
 
 //go:embed templates
@@ -19,21 +20,26 @@ type values struct {
 	State, PKI, Node, Cgroup, Server    string
 	Address, Pods, FakePods, DNS        string
 	CNIPlugins, Snapshotter, User, Name string
+	PodsIPv6                            string // empty without dual stack
 }
 
-func (c *Cluster) values() (values, error) {
+func (c *Cluster) values(spec Spec) (values, error) {
 	snapshotter, err := c.snapshotter()
-	return values{
+	v := values{
 		State: c.state, PKI: c.store().Dir, Node: c.Node(), Cgroup: c.cgroup(), Server: c.Server(), Name: c.name,
 		Address: c.Address().String(), DNS: c.Entry.DNS(c.index).String(),
 		Pods: c.Entry.Pods(c.index).String(), FakePods: c.Entry.FakePods(c.index).String(),
 		CNIPlugins: machine.CNIPlugins, Snapshotter: snapshotter,
-	}, err
+	}
+	if spec.DualStack {
+		v.PodsIPv6 = registry.IPv6Range(c.Entry.Pods(c.index)).String()
+	}
+	return v, err
 }
 
 // configure writes the configuration files of all components, and returns their contents by file name.
-func (c *Cluster) configure() (map[string]string, error) {
-	v, err := c.values()
+func (c *Cluster) configure(spec Spec) (map[string]string, error) {
+	v, err := c.values(spec)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func testCluster(t *testing.T) *Cluster {
 
 func TestConfigurationHoldsTheClustersOwnAddressesAndFolders(t *testing.T) {
 	c := testCluster(t)
-	files, err := c.configure()
+	files, err := c.configure(Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +57,42 @@ func TestConfigurationHoldsTheClustersOwnAddressesAndFolders(t *testing.T) {
 	}
 }
 
+func TestAClusterWithDualStackHasARangeOfEachFamily(t *testing.T) {
+	c, spec := testCluster(t), Spec{DualStack: true}
+	files, err := c.configure(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"cni.conflist":    `"ranges": [[{"subnet": "10.204.32.0/21"}], [{"subnet": "fd6d:6373:1::acc:2000/117"}]]`,
+		"kube-proxy.yaml": "clusterCIDR: 10.204.32.0/21,fd6d:6373:1::acc:2000/117\n",
+	} {
+		if !strings.Contains(files[file], want) {
+			t.Errorf("no %q in %s:\n%s", want, file, files[file])
+		}
+	}
+	if !json.Valid([]byte(files["cni.conflist"])) {
+		t.Errorf("no JSON: %s", files["cni.conflist"])
+	}
+	for program, want := range map[string]struct {
+		args []string
+		arg  string
+	}{
+		apiServer: {c.apiServerArgs(spec), "--service-cluster-ip-range=10.204.40.0/21,fd6d:6373:1::acc:2800/117"},
+		kubelet:   {c.kubeletArgs(spec), "--node-ip=10.204.0.12,fd6d:6373:1::acc:c"},
+	} {
+		if !slices.Contains(want.args, want.arg) {
+			t.Errorf("no %s among the arguments of %s: %v", want.arg, program, want.args)
+		}
+	}
+}
+
 func TestCommandsNameOnlyFilesThatAreMade(t *testing.T) {
 	c := testCluster(t)
 	if err := c.certify(); err != nil {
 		t.Fatal(err)
 	}
-	files, err := c.configure()
+	files, err := c.configure(Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}

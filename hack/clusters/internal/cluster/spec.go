@@ -18,6 +18,8 @@ type Spec struct {
 	Kubernetes string `json:"kubernetes,omitempty"`
 	// FeatureGates are those of the API server and the kubelet, as in their flags.
 	FeatureGates string `json:"featureGates,omitempty"`
+	// DualStack gives pods, Services and the real node IPv6 addresses, too. Simulated nodes and their pods have none.
+	DualStack bool `json:"dualStack,omitempty"`
 }
 
 // FakeNodes are the nodes that kwok simulates.

@@ -22,10 +22,10 @@ const (
 // Start starts the components that do not run or that run with another configuration, and heals a partition. It returns
 // when the API server and the node are ready and the node holds the images.
 func (c *Cluster) Start(ctx context.Context, spec Spec) error {
-	if err := c.prepare(ctx); err != nil {
+	if err := c.prepare(ctx, spec); err != nil {
 		return err
 	}
-	files, err := c.configure()
+	files, err := c.configure(spec)
 	if err != nil {
 		return err
 	}
@@ -54,9 +54,14 @@ func (c *Cluster) Start(ctx context.Context, spec Spec) error {
 }
 
 // prepare makes the surroundings of the processes: folders, certificates, control groups and namespaces.
-func (c *Cluster) prepare(ctx context.Context) error {
+func (c *Cluster) prepare(ctx context.Context, spec Spec) error {
 	if err := c.Network().Ensure(ctx, c.name, c.index); err != nil {
 		return err
+	}
+	if spec.DualStack {
+		if err := c.Network().EnsureIPv6(ctx, c.name, c.index); err != nil {
+			return err
+		}
 	}
 	if err := c.Network().Heal(ctx, c.name); err != nil {
 		return err

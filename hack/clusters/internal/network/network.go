@@ -18,6 +18,8 @@ const (
 	bridge      = "br0"
 	machinePort = "machine"
 	nodeLink    = "eth0"
+
+	ipv6Bits = 96 // of an IPv6 address, before the IPv4 address for which it stands
 )
 
 // Network is the network of one checkout.
@@ -93,6 +95,35 @@ func (n Network) Ensure(ctx context.Context, cluster string, index int) error {
 		return err
 	}
 	return namespace.InNet(n.plan.Namespace(cluster), forward)
+}
+
+// EnsureIPv6 adds IPv6 to what Ensure made: addresses, and routes to the pods of the clusters that have it.
+func (n Network) EnsureIPv6(ctx context.Context, cluster string, index int) error {
+	const nodes = 24 // bits of the range of the nodes' IPv4 addresses
+	on := func(address netip.Addr, link string) string {
+		// Without nodad, an address is not usable for a second.
+		return fmt.Sprintf("addr replace %s/%d dev %s nodad", registry.IPv6(address), ipv6Bits+nodes, link)
+	}
+	route := func(other int) string {
+		return fmt.Sprintf("route replace %s via %s",
+			registry.IPv6Range(n.plan.Pods(other)), registry.IPv6(n.plan.Node(other)))
+	}
+	if err := n.ip(ctx, "", on(n.plan.Gateway(), n.plan.Link()), route(index)); err != nil {
+		return fmt.Errorf("adding IPv6 (does this kernel have CONFIG_IPV6?): %w", err)
+	}
+	commands := []string{
+		on(n.plan.Node(index), nodeLink),
+		"route replace default via " + registry.IPv6(n.plan.Gateway()).String(),
+	}
+	for other := 1; other <= registry.MaxClusters; other++ {
+		if other != index {
+			commands = append(commands, route(other))
+		}
+	}
+	if err := n.ip(ctx, cluster, commands...); err != nil {
+		return err
+	}
+	return namespace.InNet(n.plan.Namespace(cluster), func() error { return setUp("ipv6/conf/all/forwarding", "1") })
 }
 
 // Remove removes the namespace of a cluster, with its links and routes.
@@ -175,11 +206,19 @@ func (n Network) ipIn(cluster string) []string {
 // forward lets the network namespace of the calling thread forward packets, as a node does.
 func forward() error {
 	for file, value := range map[string]string{
-		"ip_forward": "1", "conf/all/rp_filter": "0", "conf/default/rp_filter": "0",
+		"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0",
 	} {
-		if err := os.WriteFile("/proc/sys/net/ipv4/"+file, []byte(value), 0); err != nil {
-			return fmt.Errorf("setting up forwarding: %w", err)
+		if err := setUp(file, value); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// setUp sets a parameter of the network namespace of the calling thread.
+func setUp(file, value string) error {
+	if err := os.WriteFile("/proc/sys/net/"+file, []byte(value), 0); err != nil {
+		return fmt.Errorf("setting up forwarding: %w", err)
 	}
 	return nil
 }

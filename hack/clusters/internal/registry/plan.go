@@ -62,6 +62,21 @@ func (p Plan) FakePods(index int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, byte(18 + index/8), byte(index % 8 * 32), 0}), 19)
 }
 
+// IPv6 returns the address that stands for an IPv4 address where a cluster has both families: its last 32 bits are that
+// address.
+func IPv6(v4 netip.Addr) netip.Addr {
+	// A unique local range (RFC 4193), with a global ID of ours.
+	bytes := [16]byte{0xfd, 0x6d, 0x63, 0x73, 0x00, 0x01}
+	last := v4.As4()
+	copy(bytes[12:], last[:])
+	return netip.AddrFrom16(bytes)
+}
+
+// IPv6Range returns the range of the addresses that stand for those of an IPv4 range.
+func IPv6Range(v4 netip.Prefix) netip.Prefix {
+	return netip.PrefixFrom(IPv6(v4.Addr()), 96+v4.Bits())
+}
+
 // Namespace returns the name of the network namespace of a cluster, or of the bridge between clusters ("hub").
 func (p Plan) Namespace(cluster string) string {
 	return fmt.Sprintf("%s-%s", p.Link(), cluster)

@@ -56,6 +56,20 @@ func TestAddressesLieInTheirRanges(t *testing.T) {
 	}
 }
 
+func TestAnIPv6RangeHasAnAddressForEachIPv4Address(t *testing.T) {
+	v4 := (Plan{Slot: 3}).Pods(2)
+	v6 := IPv6Range(v4)
+	if v6 != v6.Masked() || !v6.Addr().Is6() || v6.Addr().BitLen()-v6.Bits() != 32-v4.Bits() {
+		t.Errorf("%s stands for %s", v6, v4)
+	}
+	if last := netip.MustParseAddr("10.203.39.255"); !v4.Contains(last) || !v6.Contains(IPv6(last)) {
+		t.Errorf("%s is not in %s", IPv6(last), v6)
+	}
+	if other := IPv6Range((Plan{Slot: 3}).Services(2)); v6.Overlaps(other) {
+		t.Errorf("%s and %s overlap", v6, other)
+	}
+}
+
 func TestNamesOfLinksFitTheKernel(t *testing.T) {
 	const longest = 15
 	for slot := range Slots {

@@ -35,7 +35,10 @@ type Target struct {
 // NewTarget makes a Target that is engaged until ctx ends. clusterID is the source's.
 func NewTarget(ctx context.Context, engaged *engage.Target, clusterID string, c clock.PassiveClock) *Target {
 	return &Target{
-		Target: engaged, Ledger: fit.NewLedger(clusterID, c), engagement: ctx, turns: make(chan struct{}, creationsAtOnce),
+		Target:     engaged,
+		Ledger:     fit.NewLedger(clusterID, c),
+		engagement: ctx,
+		turns:      make(chan struct{}, creationsAtOnce),
 	}
 }
 

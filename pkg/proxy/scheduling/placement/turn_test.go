@@ -145,7 +145,6 @@ func TestAPodWaitsForItsTurnWhileItMayCome(t *testing.T) {
 					})
 				}
 				all.Wait()
-				time.Sleep(timeouts.Request) // The others give up.
 				if got := asked.Load(); got != test.asked {
 					t.Errorf("%d pods were asked for, want %d", got, test.asked)
 				}
