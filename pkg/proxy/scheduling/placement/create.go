@@ -66,8 +66,11 @@ func (p *Placer) create(
 	}
 	defer done()
 	disconnected := fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
-	if t.Gone() {
+	switch {
+	case t.Gone():
 		return nil, disconnected
+	case p.Delegates.isOver(proxy.UID): // It was deleted while it waited for its turn, say.
+		return nil, &ConcludedError{}
 	}
 	p.Delegates.ask(proxy.UID, t)
 	err = timeouts.Within(ctx, func(ctx context.Context) error {

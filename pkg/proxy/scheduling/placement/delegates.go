@@ -290,6 +290,14 @@ func (d *Delegates) proxyState(w *waiter) ProxyState {
 	return w.proxy
 }
 
+// isOver says whether the proxy was bound, or has gone, since an attempt to place it began.
+func (d *Delegates) isOver(proxy types.UID) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known, ok := d.byProxy[proxy]
+	return ok && known.waiter != nil && known.waiter.proxy != proxyPending
+}
+
 // latest returns the PodChaperon as the cache has it now, or as it was seen before if the cache does not have that very
 // one. The result deleted is true if the cache had it and has it no more.
 func (d *Delegates) latest(w *waiter, seen *v1alpha1.PodChaperon) (now *v1alpha1.PodChaperon, deleted bool) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,6 +79,35 @@ func TestABurstDoesNotDrownATarget(t *testing.T) {
 			t.Errorf("took %s, want %s: the target was idle meanwhile", took, work)
 		}
 	})
+}
+
+// TestNothingIsBegunForAPodThatIsGoneWhenItsTurnComes has a pod that waits because the target has others to create.
+func TestNothingIsBegunForAPodThatIsGoneWhenItsTurnComes(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, asked := newWorld(), false
+			w.Placer.clock = clock.RealClock{}
+			at := w.engage(t, "c1", interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					asked = true
+					return apierrors.NewForbidden(podChaperons, "web", errors.New("no"))
+				},
+			})
+			for range creationsAtOnce {
+				at.turns <- struct{}{}
+			}
+			time.AfterFunc(time.Second, func() {
+				if gone {
+					w.Delegates.Concluded("p", ProxyGone)
+				}
+				<-at.turns
+			})
+			err := w.place(t.Context(), newPod("p", nil), at)
+			if asked == gone || errors.As(err, new(*ConcludedError)) != gone {
+				t.Errorf("gone: %t: the PodChaperon was asked for: %t; error %v", gone, asked, err)
+			}
+		})
+	}
 }
 
 // TestAPodWaitsForItsTurnWhileItMayCome has a target that answers no request, and pods that are in a queue for it.
