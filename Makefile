@@ -92,6 +92,14 @@ etcd-image: clusters-program
 	@cp test/etcd/Dockerfile $(BIN)/etcd .local/etcd/
 	@$(BIN)/clusters image --context .local/etcd --reference localhost/etcd:dev --archive etcd.tar
 
+# The long end-to-end tests also mount volumes of a CSI driver.
+.PHONY: csi-image
+csi-image: clusters-program
+	@mkdir -p .local/csi
+	cd test/csi && $(STATIC) go build -o ../../.local/csi/csi .
+	@cp test/csi/Dockerfile .local/csi/
+	@$(BIN)/clusters image --context .local/csi --reference localhost/csi:dev --archive csi.tar
+
 ##@ Check
 
 .PHONY: test
@@ -107,6 +115,7 @@ lint: ## Run golangci-lint, which also checks the imports between packages
 	hack/tools/build.sh golangci-lint
 	$(STATIC) $(BIN)/golangci-lint run --build-tags e2e,long,three,dualstack ./...
 	cd hack/clusters && $(STATIC) ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml --build-tags e2e ./...
+	cd test/csi && $(STATIC) ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests with the race detector
@@ -144,7 +153,7 @@ test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on re
 	hack/e2e.sh
 
 .PHONY: test-e2e-long
-test-e2e-long: clusters-program certmanager-program metrics-server-image etcd-image ## Run the end-to-end tests, and those that take minutes each
+test-e2e-long: clusters-program certmanager-program metrics-server-image etcd-image csi-image ## Run the end-to-end tests, and those that take minutes each
 	E2E_LONG=1 hack/e2e.sh
 
 # What to draw and for how long: make test-faults FAULTS="-seed 7 -for 3h". `go run ./test/faults -h` lists the options.

@@ -37,7 +37,7 @@ done < <(git ls-files -z)
 # The check skips the modules that only pin and build programs of other projects. A tidy go.mod file would also list the
 # modules that the tests of those programs need, and many of these cannot be downloaded. If a module is missing that a
 # program needs, its build fails anyway.
-for module in . hack/clusters; do
+for module in . hack/clusters test/csi; do
   if ! (cd "$module" && go mod tidy -diff); then
     echo "make verify: $module/go.mod is not tidy: run go mod tidy there." >&2
     status=1
