@@ -21,7 +21,7 @@ const (
 	// one wrote.
 	EnsureNeeds = 46 * time.Second
 	// CreationTurn is how long a pod waits, after that, until few enough PodChaperons are being created in the target.
-	CreationTurn = 40 * time.Second
+	CreationTurn = 20 * time.Second
 	// UnusedCopies is how long a target's manager waits before it deletes a copy that no PodChaperon needs.
 	UnusedCopies = 2 * time.Minute
 )

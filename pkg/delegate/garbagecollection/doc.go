@@ -18,8 +18,8 @@
 // does not stay, but one that somebody has just made their own does.
 //
 // A source touches a copy at most timeouts.TouchedFor before it begins to ensure the pod's other needs. This takes at
-// most timeouts.EnsureNeeds, and then the source creates the PodChaperon. The rest of timeouts.UnusedCopies is for this
-// request, and for the watch of PodChaperons.
+// most timeouts.EnsureNeeds. Then the source waits for its turn, for timeouts.CreationTurn at most, and creates the
+// PodChaperon. The rest of timeouts.UnusedCopies is for this request, and for the watch of PodChaperons.
 //
 // Only the metadata of labelled objects is watched, so the content of the cluster's own Secrets never reaches the
 // manager. Ingresses are an exception, because they name Secrets. Uses are counted as PodChaperons come and go. The

@@ -166,6 +166,8 @@ func consequencesOf(refusal placement.Refusal) (diagnosis.Outcome, attempts.Back
 		return diagnosis.ScheduledElsewhere, attempts.TimeOrMoreRoom
 	case placement.CreateFailed:
 		return diagnosis.CreateFailed, attempts.TimeOrMoreRoom
+	case placement.NoTurn:
+		return diagnosis.CreateFailed, attempts.ShortTime
 	case placement.StillEnding:
 		return diagnosis.StillEnding, attempts.TimeOrMoreRoom
 	default: // placement.Late

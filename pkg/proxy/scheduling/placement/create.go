@@ -60,23 +60,13 @@ func (p *Placer) ensureChaperon(
 func (p *Placer) create(
 	ctx context.Context, proxy *corev1.Pod, t *Target, chaperon *v1alpha1.PodChaperon,
 ) (*v1alpha1.PodChaperon, error) {
-	done, err := p.turn(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	disconnected := fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
+	asked, err := p.request(ctx, proxy, t, chaperon)
 	switch {
-	case t.Gone():
+	case errors.Is(err, errDisconnected):
 		return nil, disconnected
-	case p.Delegates.isOver(proxy.UID): // It was deleted while it waited for its turn, say.
-		return nil, &ConcludedError{}
-	}
-	p.Delegates.ask(proxy.UID, t)
-	err = timeouts.Within(ctx, func(ctx context.Context) error {
-		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
-	})
-	switch {
+	case !asked:
+		return nil, err
 	case err == nil:
 		p.Delegates.noteUnseen(t, chaperon)
 		log.FromContext(ctx).V(1).Info("Placed the delegate",
@@ -90,6 +80,42 @@ func (p *Placer) create(
 		return nil, disconnected
 	}
 	return p.afterFailure(ctx, proxy, t, chaperon, err)
+}
+
+// request sends the request to create a PodChaperon when its turn comes, unless something has happened meanwhile.
+func (p *Placer) request(
+	ctx context.Context, proxy *corev1.Pod, t *Target, chaperon *v1alpha1.PodChaperon,
+) (asked bool, err error) {
+	done, err := p.turn(ctx, t)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	switch {
+	case t.Gone():
+		return false, errDisconnected
+	case p.Delegates.isOver(proxy.UID):
+		return false, &ConcludedError{}
+	}
+	if other, known := p.Delegates.elsewhere(proxy.UID, t); other != nil && Scheduled(known) {
+		return false, elsewhere(t, other)
+	}
+	if err := p.leftoversEnded(ctx, proxy, t); err != nil {
+		return false, err
+	}
+	p.Delegates.ask(proxy.UID, t)
+	return true, timeouts.Within(ctx, func(ctx context.Context) error {
+		return t.Client.Create(ctx, chaperon, client.FieldOwner(v1alpha1.FieldOwner))
+	})
+}
+
+// elsewhere is the refusal of a target because another one runs the pod.
+func elsewhere(t, other *Target) *RefusedError {
+	return &RefusedError{
+		Target:  t.Name(),
+		Reason:  "the pod's delegate is scheduled in " + other.Name(),
+		Refusal: ScheduledElsewhere,
+	}
 }
 
 // turn returns when few enough PodChaperons are being created in the target. The caller must call done after its own
@@ -111,10 +137,11 @@ func (p *Placer) turn(ctx context.Context, t *Target) (done func(), err error) {
 		done() // The next one in the queue does not wait for anything either.
 		return nil, &CreateError{Target: t.Name(), Cause: errors.New("the target is out of reach")}
 	case <-timer.C():
-		return nil, &CreateError{Target: t.Name(), Cause: fmt.Errorf(
-			"no turn within %s: the target is slow to create those of other pods", timeouts.CreationTurn)}
+		return nil, &RefusedError{Target: t.Name(), Refusal: NoTurn, Reason: fmt.Sprintf(
+			"no turn within %s: PodChaperons of other pods are still being created there, %d at a time",
+			timeouts.CreationTurn, creationsAtOnce)}
 	case <-t.engagement.Done():
-		return nil, fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
+		return nil, errDisconnected
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -36,6 +36,8 @@ const (
 	QuotaFull
 	// StillEnding means that an earlier delegate of the pod is still being deleted in the target.
 	StillEnding
+	// NoTurn means that the source did not ask the target, because it was creating too many other PodChaperons there.
+	NoTurn
 )
 
 // refusalFor returns the refusal that follows from the class of an API server's answer.

@@ -94,7 +94,11 @@ func (p *Placer) Place(
 	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, t)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
 	roomier := t.Ledger.Roomier()
+	begun := p.clock.Now()
 	chaperon, err := p.ensureChaperon(ctx, proxy, t, expected.Engaged)
+	if !expected.Since.IsZero() { // The target's time does not pass before it is asked.
+		expected.Since = expected.Since.Add(p.clock.Since(begun))
+	}
 	if err == nil {
 		p.Delegates.noDoubt(proxy.UID, t)
 		err = p.await(ctx, w, chaperon, expected)
@@ -164,11 +168,7 @@ func (p *Placer) scheduledElsewhere(ctx context.Context, proxy types.UID, t *Tar
 	case other == nil:
 		return nil
 	case Scheduled(chaperon):
-		return &RefusedError{
-			Target:  t.Name(),
-			Reason:  "the pod's delegate is scheduled in " + other.Name(),
-			Refusal: ScheduledElsewhere,
-		}
+		return elsewhere(t, other)
 	}
 	if err := p.discard(ctx, other, chaperon); err != nil {
 		log.FromContext(ctx).Error(err, "Could not discard a delegate that is placed elsewhere by now",

@@ -3,12 +3,14 @@ package placement
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -55,13 +57,13 @@ func burst(t *testing.T, w *world, pods int, at *Target) []error {
 	return errs
 }
 
-// TestABurstDoesNotDrownATarget has pods whose PodChaperons take the target 25 s together. If all were asked for at the
+// TestABurstDoesNotDrownATarget has pods whose PodChaperons take the target 19 s together. If all were asked for at the
 // same time, none would be answered within the 10 s of a request.
 func TestABurstDoesNotDrownATarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, server := newWorld(), &busyServer{each: 50 * time.Millisecond}
 		w.Placer.clock = clock.RealClock{}
-		const pods = 500
+		const pods = 380
 		start := time.Now()
 		at := w.engage(t, "c1", interceptor.Funcs{Create: server.create})
 		for _, err := range burst(t, w, pods, at) {
@@ -103,6 +105,9 @@ func TestNothingIsBegunForAPodThatIsGoneWhenItsTurnComes(t *testing.T) {
 				<-at.turns
 			})
 			err := w.place(t.Context(), newPod("p", nil), at)
+			if len(at.turns) != creationsAtOnce-1 {
+				t.Errorf("gone: %t: %d turns are taken at the end, want %d", gone, len(at.turns), creationsAtOnce-1)
+			}
 			if asked == gone || errors.As(err, new(*ConcludedError)) != gone {
 				t.Errorf("gone: %t: the PodChaperon was asked for: %t; error %v", gone, asked, err)
 			}
@@ -110,10 +115,57 @@ func TestNothingIsBegunForAPodThatIsGoneWhenItsTurnComes(t *testing.T) {
 	}
 }
 
+// TestATargetsTimeDoesNotPassBeforeItIsAsked has a turn that comes after the target's whole time.
+func TestATargetsTimeDoesNotPassBeforeItIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const turn = 15 * time.Second
+		w := newWorld()
+		w.Placer.clock, w.timeout = clock.RealClock{}, 10*time.Second
+		start, withdrawn := time.Now(), time.Duration(0)
+		at := w.engage(t, "c1", server{ask: func() error {
+			withdrawn = time.Since(start)
+			return nil
+		}}.funcs())
+		for range creationsAtOnce {
+			at.turns <- struct{}{}
+		}
+		time.AfterFunc(turn, func() { <-at.turns })
+		_, err := w.Place(t.Context(), newPod("p", nil), at, Expectation{Since: start, Waiting: func(Wait, string) {}})
+		if want := turn + w.timeout; withdrawn != want {
+			t.Errorf("withdrawn after %s, want %s: %v", withdrawn, want, err)
+		}
+	})
+}
+
+func TestAnotherDelegateThatRunsIsSeenAfterTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, asked := newWorld(), false
+		w.Placer.clock = clock.RealClock{}
+		other := w.engage(t, "c2", interceptor.Funcs{})
+		at := w.engage(t, "c1", interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				asked = true
+				return apierrors.NewForbidden(podChaperons, "web", errors.New("no"))
+			},
+		})
+		for range creationsAtOnce {
+			at.turns <- struct{}{}
+		}
+		time.AfterFunc(time.Second, func() {
+			w.Delegates.Seen(other, newChaperon("c", "p", inPhase(corev1.PodRunning)))
+			<-at.turns
+		})
+		err := w.place(t.Context(), newPod("p", nil), at)
+		if asked || !strings.Contains(message(err), "is scheduled in c2") {
+			t.Errorf("the PodChaperon was asked for: %t; error %v", asked, err)
+		}
+	})
+}
+
 // TestAPodWaitsForItsTurnWhileItMayCome has a target that answers no request, and pods that are in a queue for it.
 func TestAPodWaitsForItsTurnWhileItMayCome(t *testing.T) {
 	const waiting = creationsAtOnce + 3
-	slow := "creating the PodChaperon in c1: no turn within 40s: the target is slow to create those of other pods"
+	slow := "c1: no turn within 20s: PodChaperons of other pods are still being created there, 32 at a time"
 	for name, test := range map[string]struct {
 		during func(w *world, at *Target, stop, disengage func()) // 5 s after the burst
 		after  time.Duration
