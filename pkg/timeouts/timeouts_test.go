@@ -6,9 +6,9 @@ import (
 )
 
 func TestACopyOutlivesTheTimeUntilItsPodChaperonExists(t *testing.T) {
-	// A copy that is not touched because another pod touched it just before must still be there when the PodChaperon is
-	// created: after all other needs, which end with EnsureNeeds however many requests they take, a turn, and one
-	// request, which may be carried out up to HoldDuration after it was given up.
+	// A copy that another pod touched just before is not touched again. It must still be there when the PodChaperon is
+	// created. That is after all other needs, which end with EnsureNeeds however many requests they take, and a turn.
+	// Then comes one request. The target may carry it out up to HoldDuration after it was given up.
 	if longest := TouchedFor + EnsureNeeds + CreationTurn + Request + HoldDuration; longest >= UnusedCopies {
 		t.Errorf("a copy is deleted after %s, but may have to wait %s for its PodChaperon", UnusedCopies, longest)
 	}

@@ -63,7 +63,7 @@ func (p *Placer) create(
 	disconnected := fmt.Errorf("placing the delegate in %s: %w", t.Name(), errDisconnected)
 	asked, err := p.request(ctx, proxy, t, chaperon)
 	switch {
-	case errors.Is(err, errDisconnected):
+	case !asked && errors.Is(err, errDisconnected):
 		return nil, disconnected
 	case !asked:
 		return nil, err
@@ -86,7 +86,7 @@ func (p *Placer) create(
 func (p *Placer) request(
 	ctx context.Context, proxy *corev1.Pod, t *Target, chaperon *v1alpha1.PodChaperon,
 ) (asked bool, err error) {
-	done, err := p.turn(ctx, t)
+	done, err := p.turn(ctx, proxy, t)
 	if err != nil {
 		return false, err
 	}
@@ -119,8 +119,8 @@ func elsewhere(t, other *Target) *RefusedError {
 }
 
 // turn returns when few enough PodChaperons are being created in the target. The caller must call done after its own
-// request. The target may have been disengaged meanwhile.
-func (p *Placer) turn(ctx context.Context, t *Target) (done func(), err error) {
+// request. The target may have been disengaged meanwhile, and the proxy may have gone.
+func (p *Placer) turn(ctx context.Context, proxy *corev1.Pod, t *Target) (done func(), err error) {
 	done = func() { <-t.turns }
 	select {
 	case t.turns <- struct{}{}:
@@ -129,21 +129,27 @@ func (p *Placer) turn(ctx context.Context, t *Target) (done func(), err error) {
 	}
 	timer := p.clock.NewTimer(timeouts.CreationTurn)
 	defer timer.Stop()
-	select {
-	case t.turns <- struct{}{}:
-		if t.Reachable() {
-			return done, nil
+	for {
+		select {
+		case t.turns <- struct{}{}:
+			if t.Reachable() {
+				return done, nil
+			}
+			done() // The next one in the queue does not wait for anything either.
+			return nil, &CreateError{Target: t.Name(), Cause: errors.New("the target is out of reach")}
+		case <-p.Delegates.newsOf(proxy.UID):
+			if p.Delegates.isOver(proxy.UID) {
+				return nil, &ConcludedError{} // The next pod of this name waits for the end of this attempt.
+			}
+		case <-timer.C():
+			return nil, &RefusedError{Target: t.Name(), Refusal: NoTurn, Reason: fmt.Sprintf(
+				"no turn within %s: PodChaperons of other pods are still being created there, %d at a time",
+				timeouts.CreationTurn, creationsAtOnce)}
+		case <-t.engagement.Done():
+			return nil, errDisconnected
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
-		done() // The next one in the queue does not wait for anything either.
-		return nil, &CreateError{Target: t.Name(), Cause: errors.New("the target is out of reach")}
-	case <-timer.C():
-		return nil, &RefusedError{Target: t.Name(), Refusal: NoTurn, Reason: fmt.Sprintf(
-			"no turn within %s: PodChaperons of other pods are still being created there, %d at a time",
-			timeouts.CreationTurn, creationsAtOnce)}
-	case <-t.engagement.Done():
-		return nil, errDisconnected
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	}
 }
 

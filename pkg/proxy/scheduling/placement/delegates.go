@@ -290,6 +290,17 @@ func (d *Delegates) proxyState(w *waiter) ProxyState {
 	return w.proxy
 }
 
+// newsOf returns the channel that has a token when there may be news of a proxy that is being placed, or nil. Whoever
+// takes the token must look at everything that it waits for.
+func (d *Delegates) newsOf(proxy types.UID) <-chan struct{} {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if known, ok := d.byProxy[proxy]; ok && known.waiter != nil {
+		return known.waiter.news
+	}
+	return nil
+}
+
 // isOver says whether the proxy was bound, or has gone, since an attempt to place it began.
 func (d *Delegates) isOver(proxy types.UID) bool {
 	d.mu.RLock()

@@ -83,36 +83,62 @@ func TestABurstDoesNotDrownATarget(t *testing.T) {
 	})
 }
 
-// TestNothingIsBegunForAPodThatIsGoneWhenItsTurnComes has a pod that waits because the target has others to create.
-func TestNothingIsBegunForAPodThatIsGoneWhenItsTurnComes(t *testing.T) {
+// fill takes all turns of a target.
+func fill(at *Target) {
+	for range creationsAtOnce {
+		at.turns <- struct{}{}
+	}
+}
+
+// engageBusy engages c1, which has all its turns taken, and refuses what it is asked for.
+func (w *world) engageBusy(t *testing.T) (at *Target, asked *atomic.Bool) {
+	t.Helper()
+	asked = &atomic.Bool{}
+	at = w.engage(t, "c1", interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			asked.Store(true)
+			return apierrors.NewForbidden(podChaperons, "web", errors.New("no"))
+		},
+	})
+	fill(at)
+	return at, asked
+}
+
+func TestAPodThatIsGoneWaitsForNoTurn(t *testing.T) {
+	const after = time.Second
 	for _, gone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w, asked := newWorld(), false
+			w, left := newWorld(), creationsAtOnce
 			w.Placer.clock = clock.RealClock{}
-			at := w.engage(t, "c1", interceptor.Funcs{
-				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-					asked = true
-					return apierrors.NewForbidden(podChaperons, "web", errors.New("no"))
-				},
-			})
-			for range creationsAtOnce {
-				at.turns <- struct{}{}
+			at, asked := w.engageBusy(t)
+			comes := func() { <-at.turns }
+			if gone {
+				comes = func() { w.Delegates.Concluded("p", ProxyGone) }
+			} else {
+				left--
 			}
-			time.AfterFunc(time.Second, func() {
-				if gone {
-					w.Delegates.Concluded("p", ProxyGone)
-				}
-				<-at.turns
-			})
+			time.AfterFunc(after, comes)
+			start := time.Now()
 			err := w.place(t.Context(), newPod("p", nil), at)
-			if len(at.turns) != creationsAtOnce-1 {
-				t.Errorf("gone: %t: %d turns are taken at the end, want %d", gone, len(at.turns), creationsAtOnce-1)
+			if took := time.Since(start); took != after || len(at.turns) != left {
+				t.Errorf("gone: %t: took %s, %d turns are taken at the end, want %d", gone, took, len(at.turns), left)
 			}
-			if asked == gone || errors.As(err, new(*ConcludedError)) != gone {
-				t.Errorf("gone: %t: the PodChaperon was asked for: %t; error %v", gone, asked, err)
+			if asked.Load() == gone || errors.As(err, new(*ConcludedError)) != gone {
+				t.Errorf("gone: %t: the PodChaperon was asked for: %t; error %v", gone, asked.Load(), err)
 			}
 		})
 	}
+}
+
+func TestAFullQueueDelaysNoOtherTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, start := newWorld(), time.Now()
+		w.engageBusy(t)
+		_, err := w.ensureChaperon(t.Context(), newPod("p", nil), w.engage(t, "c2", interceptor.Funcs{}), nil)
+		if took := time.Since(start); err != nil || took != 0 {
+			t.Errorf("took %s: %v", took, err)
+		}
+	})
 }
 
 // TestATargetsTimeDoesNotPassBeforeItIsAsked has a turn that comes after the target's whole time.
@@ -126,9 +152,7 @@ func TestATargetsTimeDoesNotPassBeforeItIsAsked(t *testing.T) {
 			withdrawn = time.Since(start)
 			return nil
 		}}.funcs())
-		for range creationsAtOnce {
-			at.turns <- struct{}{}
-		}
+		fill(at)
 		time.AfterFunc(turn, func() { <-at.turns })
 		_, err := w.Place(t.Context(), newPod("p", nil), at, Expectation{Since: start, Waiting: func(Wait, string) {}})
 		if want := turn + w.timeout; withdrawn != want {
@@ -139,25 +163,17 @@ func TestATargetsTimeDoesNotPassBeforeItIsAsked(t *testing.T) {
 
 func TestAnotherDelegateThatRunsIsSeenAfterTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, asked := newWorld(), false
+		w := newWorld()
 		w.Placer.clock = clock.RealClock{}
 		other := w.engage(t, "c2", interceptor.Funcs{})
-		at := w.engage(t, "c1", interceptor.Funcs{
-			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-				asked = true
-				return apierrors.NewForbidden(podChaperons, "web", errors.New("no"))
-			},
-		})
-		for range creationsAtOnce {
-			at.turns <- struct{}{}
-		}
+		at, asked := w.engageBusy(t)
 		time.AfterFunc(time.Second, func() {
 			w.Delegates.Seen(other, newChaperon("c", "p", inPhase(corev1.PodRunning)))
 			<-at.turns
 		})
 		err := w.place(t.Context(), newPod("p", nil), at)
-		if asked || !strings.Contains(message(err), "is scheduled in c2") {
-			t.Errorf("the PodChaperon was asked for: %t; error %v", asked, err)
+		if asked.Load() || !strings.Contains(message(err), "is scheduled in c2") {
+			t.Errorf("the PodChaperon was asked for: %t; error %v", asked.Load(), err)
 		}
 	})
 }
@@ -200,9 +216,7 @@ func TestAPodWaitsForItsTurnWhileItMayCome(t *testing.T) {
 				engagement, disengage := context.WithCancel(t.Context())
 				defer disengage()
 				at.engagement = engagement
-				for range creationsAtOnce {
-					at.turns <- struct{}{}
-				}
+				fill(at)
 				if test.after < timeouts.CreationTurn {
 					time.AfterFunc(timeouts.Request, func() {
 						for range creationsAtOnce {
