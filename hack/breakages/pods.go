@@ -126,10 +126,9 @@ func ofWithdrawal() []breakage {
 func ofLeftovers() []breakage {
 	return []breakage{
 		{
-			name: "leftover-ignored", file: placement + "create.go", test: pods,
+			name: "leftover-ignored", file: placement + "leftover.go", test: pods,
 			does: "a pod is placed although a delegate without a PodChaperon may run",
-			from: "if err := p.leftoversEnded(ctx, proxy, t); err != nil {",
-			to:   "if err := p.leftoversEnded(ctx, proxy, t); false {",
+			from: "if runs || err != nil {", to: "if _ = runs; false {",
 		},
 		{
 			name: "leftover-unseen", file: placement + "create.go", test: pods,
