@@ -106,8 +106,8 @@ func (s *Scheduler) chaperonSeen(t *target, chaperon *v1alpha1.PodChaperon) {
 	case placement.Scheduled(chaperon):
 		t.Ledger.Scheduled(proxy)
 	}
-	delegates.Seen(t.Target, chaperon)
-	if !known && delegates.ScheduledIn(t.Target, proxy) && delegates.Unattended(proxy) {
+	unattended := delegates.Seen(t.Target, chaperon)
+	if unattended && !known && delegates.ScheduledIn(t.Target, proxy) {
 		s.plugin.waker.pod(gate.ParentOf(chaperon).Key, proxy) // Perhaps a filter rejects the target: bindScheduled.
 	}
 }

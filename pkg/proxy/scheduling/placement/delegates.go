@@ -80,12 +80,13 @@ func newDelegates(c clock.PassiveClock) *Delegates {
 	}
 }
 
-// Seen notes a PodChaperon as it is in the target's cache.
-func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
+// Seen notes a PodChaperon as it is in the target's cache, and says whether nobody waits for this news although the
+// proxy may be neither bound nor gone.
+func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) (unattended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t.Gone() {
-		return
+		return false
 	}
 	parent := gate.ParentOf(chaperon)
 	known := d.recordOf(parent.UID)
@@ -96,6 +97,7 @@ func (d *Delegates) Seen(t *Target, chaperon *v1alpha1.PodChaperon) {
 	known.chaperons[t] = chaperon
 	d.appeared(known, t, chaperon)
 	known.notify()
+	return known.waiter == nil && !known.concluded
 }
 
 // Gone notes that a PodChaperon is gone from the target's cache, and says whether it held its proxy until now. TakeNext

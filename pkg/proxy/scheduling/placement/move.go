@@ -60,14 +60,6 @@ func (d *Delegates) Invite(proxy types.UID) {
 	}
 }
 
-// Unattended says whether nobody waits for news of a proxy, which may be neither bound nor gone.
-func (d *Delegates) Unattended(proxy types.UID) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	known, ok := d.byProxy[proxy]
-	return ok && known.waiter == nil && !known.concluded
-}
-
 func (d *Delegates) invited(w *waiter) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
