@@ -3,6 +3,7 @@ package feedback
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
@@ -10,8 +11,15 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
+// laterKeys are keys that were made later than all pods of the test: an earlier version had none.
+type laterKeys struct{ *proof.Keys }
+
+func (laterKeys) CreatedAt() time.Time { return time.Now().Add(time.Hour) }
+
 func TestThePodChaperonOfAnEarlierVersionGetsItsMarks(t *testing.T) {
-	c2 := engaged(t)
+	c2 := newTarget(env.Namespace(t, nil, source, target), "c2")
+	c2.Verifier = laterKeys{keys}
+	c2.Engage(t, registry)
 	proxy := createProxy(t, c2, "web")
 	c, err := translate.Chaperon(proxy, translate.Source{ClusterID: "source"}, translate.Destination{Target: c2.Key})
 	env.Must(t, err)
