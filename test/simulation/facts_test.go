@@ -60,7 +60,7 @@ func (w *world) targetChanged(k *cluster, now change) {
 		if c.Status.Phase == corev1.PodRunning && !forgot(k, c) {
 			w.facts.ran[c.UID] = true
 		}
-		if finished(c.Status.Phase) && !lost(c) {
+		if finished(c.Status.Phase) && !lost(c) && !forgot(k, c) {
 			w.facts.done[c.UID] = true
 		}
 	}
@@ -83,11 +83,12 @@ func (w *world) targetChanged(k *cluster, now change) {
 	w.facts.delegates[pod.UID] = made
 }
 
-// forgot says whether a target that was set back has forgotten that the delegate runs. Its manager may have shown that
-// from memory.
+// forgot says whether a target that was set back has forgotten that the delegate runs, or has finished. Its manager may
+// have shown that from memory.
 func forgot(k *cluster, c *v1alpha1.PodChaperon) bool {
 	pod := asPod(k.objects[ref{kindPod, client.ObjectKeyFromObject(c)}])
-	return pod != nil && pod.Status.Phase == corev1.PodPending
+	return pod != nil &&
+		(pod.Status.Phase == corev1.PodPending || finished(c.Status.Phase) && !finished(pod.Status.Phase))
 }
 
 // excuseUnbound excuses the delegates in a target that is lost now, of proxies that are not bound. A lost target does
@@ -160,9 +161,25 @@ func (w *world) proxyGone(proxy *corev1.Pod) {
 	if w.facts.forced[proxy.UID] || proxy.Spec.NodeName == "" {
 		return
 	}
-	if live := w.liveDelegates(awaited)[proxy.UID]; live > 0 {
+	if w.liveDelegates(awaited)[proxy.UID] > 0 && !w.endsElsewhere(proxy) {
 		w.violate("proxy %s was removed while its delegate may run", proxy.Name)
 	}
+}
+
+// endsElsewhere says whether those delegates of a proxy that may run are in targets to which it is not bound, after it
+// was placed again while a target was lost. They end when their PodChaperons are seen: nobody waits for that.
+func (w *world) endsElsewhere(proxy *corev1.Pod) bool {
+	for uid, d := range w.facts.delegates {
+		if d.proxy != proxy.UID || w.facts.unwatched[uid] {
+			continue
+		}
+		for _, k := range w.targets {
+			if proxy.Spec.NodeName == nodePrefix+k.name && k.mayRun(uid) {
+				return false
+			}
+		}
+	}
+	return len(w.facts.away[proxy.UID]) > 0
 }
 
 // finishedThere says whether the target of a proxy shows that the delegate has finished before anybody deleted it.
