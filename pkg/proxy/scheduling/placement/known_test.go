@@ -136,6 +136,23 @@ func TestWhoWaitsForATargetIsNotifiedOfItsChanges(t *testing.T) {
 	}
 }
 
+func TestNewsOfAPodThatSomebodyAwaitsIsAttended(t *testing.T) {
+	w := newWorld()
+	c1 := w.engage(t, "c1", interceptor.Funcs{})
+	waits := w.Delegates.startWaiting(types.NamespacedName{Namespace: "default", Name: "web"}, "p", c1)
+	if w.Delegates.Seen(c1, newChaperon("c", "p")) {
+		t.Error("the news is unattended, and somebody waits")
+	}
+	w.Delegates.stopWaiting("p", waits)
+	if !w.Delegates.Seen(c1, newChaperon("c", "p")) {
+		t.Error("the news is attended, and nobody waits")
+	}
+	w.Delegates.Concluded("p", ProxyBound)
+	if w.Delegates.Seen(c1, newChaperon("c", "p")) {
+		t.Error("the news is unattended, and the pod is bound")
+	}
+}
+
 func TestPreemptionIsReported(t *testing.T) {
 	nominated := func(c *v1alpha1.PodChaperon) { c.Status.NominatedNodeName = "n1" }
 	for name, change := range map[string]func(*v1alpha1.PodChaperon){
