@@ -20,8 +20,8 @@ type facts struct {
 	// deleted are the proxies that a user deleted, forced those that were to go at once, and unbound those that were
 	// not bound then.
 	deleted, forced, unbound map[types.UID]bool
-	// unwatched are the delegates and PodChaperons for the end of whose containers nobody waits: somebody in the target
-	// deleted the delegate by force, or the PodChaperon of a surplus one in the background, or the target was set back.
+	// unwatched are the delegates and PodChaperons for whose containers nobody waits. Somebody in the target deleted
+	// the delegate by force, or the PodChaperon of a surplus one in the background. Or the target was set back.
 	unwatched map[types.UID]bool
 	// away are the targets that were lost while the proxy was not bound. The proxy may be placed elsewhere then. When
 	// the target returns, one of the two delegates ends.
@@ -57,10 +57,10 @@ func parentOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alph
 // targetChanged notes which pods are delegates, and checks that none is made again that has finished.
 func (w *world) targetChanged(k *cluster, now change) {
 	if c, ok := now.after.(*v1alpha1.PodChaperon); ok {
-		if c.Status.Phase == corev1.PodRunning && !forgot(k, c) {
+		if c.Status.Phase == corev1.PodRunning && !w.forgot(k, c) {
 			w.facts.ran[c.UID] = true
 		}
-		if finished(c.Status.Phase) && !lost(c) && !forgot(k, c) {
+		if finished(c.Status.Phase) && !lost(c) && !w.forgot(k, c) {
 			w.facts.done[c.UID] = true
 		}
 	}
@@ -85,9 +85,10 @@ func (w *world) targetChanged(k *cluster, now change) {
 
 // forgot says whether a target that was set back has forgotten that the delegate runs, or has finished. Its manager may
 // have shown that from memory.
-func forgot(k *cluster, c *v1alpha1.PodChaperon) bool {
+func (w *world) forgot(k *cluster, c *v1alpha1.PodChaperon) bool {
+	setBack := slices.ContainsFunc(w.targets, func(t *kubernetes) bool { return t.cluster == k && t.backs > 0 })
 	pod := asPod(k.objects[ref{kindPod, client.ObjectKeyFromObject(c)}])
-	return pod != nil &&
+	return setBack && pod != nil &&
 		(pod.Status.Phase == corev1.PodPending || finished(c.Status.Phase) && !finished(pod.Status.Phase))
 }
 
@@ -170,7 +171,7 @@ func (w *world) proxyGone(proxy *corev1.Pod) {
 // was placed again while a target was lost. They end when their PodChaperons are seen: nobody waits for that.
 func (w *world) endsElsewhere(proxy *corev1.Pod) bool {
 	for uid, d := range w.facts.delegates {
-		if d.proxy != proxy.UID || w.facts.unwatched[uid] {
+		if d.proxy != proxy.UID || w.facts.unwatched[uid] || w.facts.unwatched[d.chaperon] {
 			continue
 		}
 		for _, k := range w.targets {
