@@ -117,10 +117,13 @@ lint: ## Run golangci-lint, which also checks the imports between packages
 	cd hack/clusters && $(STATIC) ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml --build-tags e2e ./...
 	cd test/csi && $(STATIC) ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
 
+# Keeps what tests print, and shows after a failure what led to it.
+kept = 2>&1 | { mkdir -p .local; tee .local/$(1).log; } || { hack/failures.sh .local/$(1).log; exit 1; }
+
 .PHONY: test-unit
 test-unit: ## Run the unit tests with the race detector
 	go test -race ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/... ./test/quality/... ./test/simulation/... \
-		./test/faults/... ./test/whoami/... ./test/conformance/... ./test/placement/...
+		./test/faults/... ./test/whoami/... ./test/conformance/... ./test/placement/... $(call kept,unit)
 	cd hack/clusters && go test -race ./...
 
 .PHONY: test-simulation
@@ -135,7 +138,8 @@ test-simulation-breakages: ## Break the product in many places, one at a time, a
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
 	hack/tools/build.sh helm
 	$(BIN)/clusters build etcd kube-apiserver kubectl
-	go test -race -p 3 -timeout 20m ./test/integration/... # They wait for clocks more than they compute.
+	# They wait for clocks more than they compute.
+	go test -race -p 3 -timeout 40m ./test/integration/... $(call kept,integration)
 	$(MAKE) bench-memory-short
 
 .PHONY: test-integration-long

@@ -6,20 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly clusters=(c1 c2)
-readonly log=$PWD/.local/e2e.log
+readonly log=.local/e2e.log
 export KUBECONFIG=$PWD/.local/kubeconfig
 
 # Also keeps what the tests print, for the end.
 logged() { "$@" 2>&1 | tee -a "$log"; }
-
-# Prints what led to each failure, or the end of what was printed. It comes last, because some readers see no more.
-failures() {
-  echo "==> what failed (all of it is in .local/e2e.log):"
-  awk 'length { recent[++n % 25] = substr($0, 1, 400) }
-    function print_recent() { for (i = n + 1; i <= n + 25; i++) if (i % 25 in recent) print recent[i % 25]; split("", recent) }
-    /^ *--- FAIL|^panic:|DATA RACE/ { failed = 1; print_recent() }
-    END { if (!failed) print_recent() }' "$log"
-}
 
 ready() { .local/bin/kubectl --context "$1" get --raw /readyz --request-timeout=5s >/dev/null 2>&1; }
 
@@ -49,7 +40,7 @@ finish() {
   if ready c1 && ready c2; then
     .local/bin/clusters up c1 c2 --fake-nodes 0
   fi
-  [[ $code -eq 0 ]] || failures
+  [[ $code -eq 0 ]] || hack/failures.sh "$log"
   exit "$code"
 }
 contexts=$(.local/bin/kubectl config get-contexts -o name 2>/dev/null || true)

@@ -73,25 +73,27 @@ func load(ctx context.Context, environment ...string) error {
 	return nil
 }
 
-// overlay writes the file with the breakage, and a file that has the compiler read it in place of the real one.
+// overlay writes the files with the breakage, and a file that has the compiler read them in place of the real ones.
 func (b breakage) overlay(folder string) (string, error) {
-	broken, err := b.apply()
-	if err != nil {
-		return "", err
-	}
-	file, err := filepath.Abs(b.file)
-	if err != nil {
-		return "", err
-	}
-	replacement, overlay := filepath.Join(folder, "broken.go"), filepath.Join(folder, "overlay.json")
-	replaces, err := json.Marshal(map[string]any{"Replace": map[string]string{file: replacement}})
-	if err != nil {
-		return "", err
-	}
-	for name, content := range map[string][]byte{replacement: broken, overlay: replaces} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	broken := map[string]string{}
+	for i, place := range b.places() {
+		content, err := place.apply()
+		if err != nil {
+			return "", fmt.Errorf("breakage %q: %w", b.name, err)
+		}
+		file, err := filepath.Abs(place.file)
+		if err != nil {
+			return "", err
+		}
+		broken[file] = filepath.Join(folder, fmt.Sprintf("broken%d.go", i))
+		if err := os.WriteFile(broken[file], content, 0o600); err != nil {
 			return "", err
 		}
 	}
-	return overlay, nil
+	replaces, err := json.Marshal(map[string]any{"Replace": broken})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, replaces, 0o600)
 }

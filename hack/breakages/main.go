@@ -150,16 +150,16 @@ func build(ctx context.Context, b breakage, folder, test string) error {
 	return nil
 }
 
-// apply returns the file with the breakage.
-func (b breakage) apply() ([]byte, error) {
-	content, err := os.ReadFile(b.file)
+// apply returns the place's file with the breakage.
+func (p place) apply() ([]byte, error) {
+	content, err := os.ReadFile(p.file)
 	if err != nil {
 		return nil, err
 	}
-	if n := strings.Count(string(content), b.from); n != 1 {
-		return nil, fmt.Errorf("%s has the text of breakage %q %d times, and not once", b.file, b.name, n)
+	if n := strings.Count(string(content), p.from); n != 1 {
+		return nil, fmt.Errorf("%s has the text of a breakage %d times, and not once:\n%s", p.file, n, p.from)
 	}
-	return []byte(strings.Replace(string(content), b.from, b.to, 1)), nil
+	return []byte(strings.Replace(string(content), p.from, p.to, 1)), nil
 }
 
 var (

@@ -7,6 +7,8 @@ type breakage struct {
 	does string
 	// from is a text that the file has once, and to replaces it.
 	from, to string
+	// also are places in other files, if several make the decision.
+	also []place
 	// test is the simulation that should find the breakage, or empty.
 	test string
 	// clusters says that the suite of faults should find it on real clusters.
@@ -18,6 +20,12 @@ type breakage struct {
 	// unseen says why the suite of faults does not find the breakage. It is empty if it should.
 	unseen string
 }
+
+// place is a text that a file has once, and what replaces it.
+type place struct{ file, from, to string }
+
+// places returns all places of the breakage.
+func (b breakage) places() []place { return append([]place{{b.file, b.from, b.to}}, b.also...) }
 
 // reason returns why a breakage is not found on clusters, or in the simulation. It is empty if it should be found.
 func (b breakage) reason(clusters bool) string {
@@ -105,6 +113,7 @@ func ofClusters() []breakage {
 			name: "set-back-unnoticed", file: hold + "hold.go", clusters: true,
 			does: "a target may be set back",
 			from: "		return &TurnedBackError{Remembered: remembered, Found: found}\n", to: "		return nil\n",
+			also: []place{{hold + "acquire.go", "if r.Accepted != remembered {", "if false {"}}, // The hold may have lapsed.
 		},
 		{
 			name: "end-never-confirmed", file: feedback + "decide.go", clusters: true,

@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// trips is how many pods of each source are placed at least, for a percentile.
-	trips = 200
 	// lanes is how many pods of each source are placed at the same time.
 	lanes = 4
 	// late is how long a trip may take at most.
@@ -198,15 +196,14 @@ var limits = []struct {
 	more           time.Duration
 }{
 	{percent: 50, times: 2, more: 20 * time.Millisecond},
-	{percent: 99, times: 3, more: 250 * time.Millisecond}, // The third of 200. It may meet a pause that another misses.
-	{percent: 100, times: 3, more: 2 * time.Second},       // More pods than 200 are placed during long attacks.
+	{percent: tail, times: 3, more: 250 * time.Millisecond},
+	{percent: 100, times: 3, more: 2 * time.Second}, // More pods than trips are placed during long attacks.
 }
 
 // expectAsFast compares c1 with the control group, and, for harm that hits the whole process, with the times
 // without an attack. These were taken earlier, and the hostile server spends CPU of the same process, so this limit is
 // generous.
 func (s *times) expectAsFast(t *testing.T, without *times) {
-	t.Helper()
 	t.Helper()
 	for _, limit := range limits {
 		c1, control := s.percentile(limit.percent)
