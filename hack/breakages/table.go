@@ -113,7 +113,8 @@ func ofClusters() []breakage {
 			name: "set-back-unnoticed", file: hold + "hold.go", clusters: true,
 			does: "a target may be set back",
 			from: "		return &TurnedBackError{Remembered: remembered, Found: found}\n", to: "		return nil\n",
-			also: []place{{hold + "acquire.go", "if r.Accepted != remembered {", "if false {"}}, // The hold may have lapsed.
+			// A hold that has lapsed is acquired again.
+			also: []place{{hold + "acquire.go", "if r.Accepted != remembered {", "if false {"}},
 		},
 		{
 			name: "end-never-confirmed", file: feedback + "decide.go", clusters: true,
