@@ -89,6 +89,10 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 
 // start runs the manager until ctx ends or the Lease is lost.
 func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
+	filled := make(chan struct{})
+	if err := mgr.Add(onceFilled(func() { close(filled) })); err != nil {
+		return fmt.Errorf("adding what looks at the caches: %w", err)
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
 	select {
@@ -96,8 +100,30 @@ func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
 		return err
 	case why := <-lost: // There is no time to stop in order.
 		return why
+	case <-ctx.Done():
+	}
+	select {
+	case <-filled:
+	default:
+		// While it fills its caches, controller-runtime 0.25 does not stop, but turns in a loop. No part runs yet.
+		return nil
+	}
+	select {
+	case err := <-stopped:
+		return err
+	case why := <-lost:
+		return why
 	}
 }
+
+// onceFilled is called on every replica, as soon as the caches are filled, before any part runs that needs them.
+type onceFilled func()
+
+// Start calls the function.
+func (o onceFilled) Start(context.Context) error { o(); return nil }
+
+// NeedLeaderElection returns false.
+func (onceFilled) NeedLeaderElection() bool { return false }
 
 func leaseNamespace(config *configv1alpha1.Configuration, pod Pod) string {
 	if config.LeaderElection.Namespace != "" {
