@@ -80,19 +80,15 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin, lead: lock.ended}
+	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin, lead: lock.ended, caches: make(filled)}
 	if err := w.wire(ctx, serving); err != nil {
 		return err
 	}
-	return start(ctx, mgr, lost)
+	return start(ctx, mgr, w.caches, lost)
 }
 
 // start runs the manager until ctx ends or the Lease is lost.
-func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
-	filled := make(chan struct{})
-	if err := mgr.Add(onceFilled(func() { close(filled) })); err != nil {
-		return fmt.Errorf("adding what looks at the caches: %w", err)
-	}
+func start(ctx context.Context, mgr ctrl.Manager, caches filled, lost <-chan error) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
 	select {
@@ -103,9 +99,9 @@ func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-filled:
+	case <-caches:
 	default:
-		// While it fills its caches, controller-runtime 0.25 does not stop, but turns in a loop. No part runs yet.
+		// Until its caches are filled, controller-runtime 0.25 does not stop, but turns in a loop. No part runs yet.
 		return nil
 	}
 	select {
@@ -115,15 +111,6 @@ func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
 		return why
 	}
 }
-
-// onceFilled is called on every replica, as soon as the caches are filled, before any part runs that needs them.
-type onceFilled func()
-
-// Start calls the function.
-func (o onceFilled) Start(context.Context) error { o(); return nil }
-
-// NeedLeaderElection returns false.
-func (onceFilled) NeedLeaderElection() bool { return false }
 
 func leaseNamespace(config *configv1alpha1.Configuration, pod Pod) string {
 	if config.LeaderElection.Namespace != "" {
