@@ -105,8 +105,11 @@ func TestAManagerWaitsWhileItsAPIServerIsAway(t *testing.T) {
 	back := time.Now()
 	w.startsItself(t, leader, byKubelet, byItself)
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
-	// The node may show what it showed before. Only a manager that leads brings a pod to c2.
-	create(t, w.c1, w.pod("there", inTarget("c2", quick(podTemplate("there")))))
+	// The node may show what it showed before. Only a manager that leads brings a pod to c2. Until the kubelet has said
+	// that the replica that started itself is not ready, the Service leads to its webhook, too.
+	within(t, patience, "a pod to be accepted again", func(ctx context.Context) error {
+		return w.c1.Create(ctx, w.pod("there", inTarget("c2", quick(podTemplate("there")))))
+	})
 	after := w.quiet(t, 5).uids()
 	t.Logf("all is as before %s after the API server is back", time.Since(back).Round(time.Second))
 	for uid, name := range before.uids() {
