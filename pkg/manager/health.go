@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -12,35 +11,12 @@ import (
 
 // health adds the checks of /healthz and /readyz. Each role has a webhook.
 func (w *wiring) health(serving certificate) error {
-	serves, log := w.mgr.GetWebhookServer().StartedChecker(), w.mgr.GetLogger().WithName("readyz")
+	serves := w.mgr.GetWebhookServer().StartedChecker()
 	return errors.Join(
-		w.mgr.Add(w.caches),
 		w.mgr.AddHealthzCheck("webhook", healthy(serving, serves)),
 		w.mgr.AddReadyzCheck("webhook", serves),
-		w.mgr.AddReadyzCheck("certificate", logged(serving.ready, log)),
-		w.mgr.AddReadyzCheck("caches", logged(w.caches.check, log)),
+		w.mgr.AddReadyzCheck("certificate", logged(serving.ready, w.mgr.GetLogger().WithName("readyz"))),
 	)
-}
-
-// filled is closed once the manager's caches are filled. Before that, no part runs that needs them, and an update must
-// not end the replica that leads.
-type filled chan struct{}
-
-// Start is called on every replica, as soon as the caches are filled.
-func (f filled) Start(context.Context) error { close(f); return nil }
-
-// NeedLeaderElection returns false.
-func (filled) NeedLeaderElection() bool { return false }
-
-// check returns an error until the caches are filled. It ignores the request.
-func (f filled) check(*http.Request) error {
-	select {
-	case <-f:
-		return nil
-	default:
-		return errors.New("the caches are not filled: it has not listed all that it needs. If a right is missing, " +
-			"the log says which")
-	}
 }
 
 // healthy returns the check that the process does not need a restart: it responds, and its webhook serves. A missing

@@ -80,15 +80,19 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin, lead: lock.ended, caches: make(filled)}
+	w := wiring{mgr: mgr, config: config, pod: pod, origin: origin, lead: lock.ended}
 	if err := w.wire(ctx, serving); err != nil {
 		return err
 	}
-	return start(ctx, mgr, w.caches, lost)
+	return start(ctx, mgr, lost)
 }
 
 // start runs the manager until ctx ends or the Lease is lost.
-func start(ctx context.Context, mgr ctrl.Manager, caches filled, lost <-chan error) error {
+func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
+	caches := make(filled)
+	if err := mgr.Add(caches); err != nil {
+		return fmt.Errorf("adding what waits for the caches: %w", err)
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
 	select {
@@ -111,6 +115,16 @@ func start(ctx context.Context, mgr ctrl.Manager, caches filled, lost <-chan err
 		return why
 	}
 }
+
+// filled is closed as soon as the caches are filled that every replica has, also one that does not lead. Before that, no
+// part runs that needs them.
+type filled chan struct{}
+
+// Start is called when the caches are filled.
+func (f filled) Start(context.Context) error { close(f); return nil }
+
+// NeedLeaderElection returns false.
+func (filled) NeedLeaderElection() bool { return false }
 
 func leaseNamespace(config *configv1alpha1.Configuration, pod Pod) string {
 	if config.LeaderElection.Namespace != "" {

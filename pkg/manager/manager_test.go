@@ -132,8 +132,8 @@ func runnable(t *testing.T) *configv1alpha1.Configuration {
 
 var itself = Pod{Namespace: "admiralty", ServiceAccount: "manager", IP: "127.0.0.1"}
 
-// TestAManagerThatCannotListIsNotReadyAndStops runs itself as a process, because a process can have one manager only.
-func TestAManagerThatCannotListIsNotReadyAndStops(t *testing.T) {
+// TestAManagerThatCannotFillItsCachesStops runs itself as a process, because a process can have one manager only.
+func TestAManagerThatCannotFillItsCachesStops(t *testing.T) {
 	const inProcess = "TEST_IN_PROCESS"
 	if os.Getenv(inProcess) == "" {
 		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -158,9 +158,6 @@ func TestAManagerThatCannotListIsNotReadyAndStops(t *testing.T) {
 		}
 		return nil
 	})
-	if ready := status(t, config.Health.BindAddress, "/readyz"); ready != http.StatusInternalServerError {
-		t.Errorf("/readyz is %d, although nothing can be listed", ready)
-	}
 	if alive := status(t, config.Health.BindAddress, "/healthz"); alive != http.StatusOK {
 		t.Errorf("/healthz is %d", alive)
 	}

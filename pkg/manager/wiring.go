@@ -28,8 +28,6 @@ type wiring struct {
 	clock  clock.RealClock
 	// lead is the right to lead.
 	lead wire.Right
-	// caches says whether the manager's caches are filled.
-	caches filled
 	// proxies lists proxies by their node, from the manager's cache.
 	proxies *podcache.ByNode
 	// proofs is nil until it has been added.

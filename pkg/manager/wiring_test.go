@@ -123,8 +123,7 @@ func TestAManagerHasThePartsOfItsRoles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := configv1alpha1.Default()
 			test.change(config)
-			want := append([]string{"manager.filled"}, test.want...)
-			if diff := cmp.Diff(want, wired(t, config)); diff != "" {
+			if diff := cmp.Diff(test.want, wired(t, config)); diff != "" {
 				t.Errorf("parts (-want +got):\n%s", diff)
 			}
 		})
@@ -138,7 +137,7 @@ func (refusing) Add(manager.Runnable) error { return errors.New("nothing can be 
 
 func TestAPartThatCannotBeAddedIsNamed(t *testing.T) {
 	w := newWiring(t, configv1alpha1.Default(), func(mgr ctrl.Manager) ctrl.Manager { return refusing{mgr} })
-	const want = "adding health: nothing can be added"
+	const want = "adding proofs: nothing can be added"
 	if err := w.wire(t.Context(), fromFiles{}); err == nil || err.Error() != want {
 		t.Errorf("got the error %v, want %q", err, want)
 	}

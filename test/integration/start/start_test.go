@@ -77,7 +77,6 @@ func TestAManagerWaitsForItsAPIServer(t *testing.T) {
 		return nil
 	})
 	env.ExpectEqual(t, "alive", http.StatusOK, probe(t, health, "/healthz"))
-	env.ExpectEqual(t, "has filled its caches", http.StatusOK, probe(t, health, "/readyz/caches"))
 }
 
 func TestAManagerThatWaitsCanBeStopped(t *testing.T) {
