@@ -116,8 +116,8 @@ func start(ctx context.Context, mgr ctrl.Manager, lost <-chan error) error {
 	}
 }
 
-// filled is closed as soon as the caches are filled that every replica has, also one that does not lead. Before that, no
-// part runs that needs them.
+// filled is closed as soon as the caches are filled that every replica has, also one that does not lead. No part runs
+// before that which needs them.
 type filled chan struct{}
 
 // Start is called when the caches are filled.
