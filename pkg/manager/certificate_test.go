@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,16 +20,8 @@ import (
 // webhookServer is one that serves the certificate of a directory, on a port that is free.
 func webhookServer(t *testing.T, dir string) webhook.Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
 	return webhook.NewServer(webhook.Options{
-		Host: "127.0.0.1", Port: port, CertDir: dir, TLSOpts: []func(*tls.Config){fromFiles{}.configure},
+		Host: "127.0.0.1", Port: freePort(t), CertDir: dir, TLSOpts: []func(*tls.Config){fromFiles{}.configure},
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -122,14 +121,7 @@ func serve(t *testing.T, server webhook.Server) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Start(ctx) }()
-	deadline := time.After(time.Minute)
-	for err := server.StartedChecker()(nil); err != nil; err = server.StartedChecker()(nil) {
-		select {
-		case <-deadline:
-			t.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	eventually(t, func() error { return server.StartedChecker()(nil) })
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -120,13 +120,7 @@ func runnable(t *testing.T) *configv1alpha1.Configuration {
 	config.Health.BindAddress = freeAddress(t)
 	config.Webhook.CertDir = t.TempDir()
 	issue(t, config.Webhook.CertDir)
-	_, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(port), &config.Webhook.Port); err != nil {
-		t.Fatal(err)
-	}
+	config.Webhook.Port = freePort(t)
 	return config
 }
 
@@ -136,7 +130,9 @@ var itself = Pod{Namespace: "admiralty", ServiceAccount: "manager", IP: "127.0.0
 func TestAManagerThatCannotFillItsCachesStops(t *testing.T) {
 	const inProcess = "TEST_IN_PROCESS"
 	if os.Getenv(inProcess) == "" {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute) // One that does not stop uses a CPU.
+		defer stop()
+		command := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
 		command.Env = append(os.Environ(), inProcess+"=true")
 		if output, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, output)
@@ -213,6 +209,11 @@ func TestAManagerSaysWhyItCannotStart(t *testing.T) {
 // freeAddress returns an address of this machine with a port that is free.
 func freeAddress(t *testing.T) string {
 	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", freePort(t))
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +221,7 @@ func freeAddress(t *testing.T) string {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return listener.Addr().String()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // eventually waits until there is no error.
