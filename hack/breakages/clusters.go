@@ -85,6 +85,9 @@ func (b breakage) overlay(folder string) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if broken[file] != "" {
+			return "", fmt.Errorf("breakage %q has two places in %s", b.name, place.file)
+		}
 		broken[file] = filepath.Join(folder, fmt.Sprintf("broken%d.go", i))
 		if err := os.WriteFile(broken[file], content, 0o600); err != nil {
 			return "", err
