@@ -188,8 +188,8 @@ func (s *times) percentile(percent int) (c1, control time.Duration) {
 	return at(s.took[0]), at(s.took[1])
 }
 
-// limits of the times of c1 during an attack. Both are in the same process, on the same machine, at the same time, so
-// all that an attack does to these concerns both: the CPU that the hostile server burns, the collector of garbage, and
+// limits of the times of c1 during an attack. Both sources are in the same process at the same time. So both feel what
+// an attack does to the process and the machine: the CPU that the hostile server burns, the collector of garbage, and
 // other programs. Without an attack their percentiles differ by a quarter at most, also on two cores with a load of 17.
 var limits = []struct {
 	percent, times int
