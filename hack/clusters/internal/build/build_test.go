@@ -142,6 +142,25 @@ func TestOtherVersionsOfKubernetesAreThoseThatHaveAFolder(t *testing.T) {
 	}
 }
 
+func TestContainerdReportsTheVersionOfItsModule(t *testing.T) {
+	checkout := t.TempDir()
+	const module = "github.com/containerd/containerd/v2"
+	write(t, filepath.Join(checkout, "hack", "clusters", "build", "containerd", "go.mod"),
+		"module x\n\nrequire "+module+" v2.4.2\n")
+	targets, err := Containerd(checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(targets) != 2 {
+		t.Fatalf("%d programs, want containerd and its shim", len(targets))
+	}
+	for _, target := range targets {
+		if diff := cmp.Diff([]string{module + "/version.Version=v2.4.2"}, target.Defines); diff != "" {
+			t.Errorf("definitions of %s (-want +got):\n%s", target.Name, diff)
+		}
+	}
+}
+
 func TestVersionDefines(t *testing.T) {
 	want := []string{
 		"k8s.io/component-base/version.gitVersion=v1.37.1",

@@ -48,6 +48,24 @@ func Kubernetes(checkout, minor string) ([]Target, error) {
 		"kube-apiserver", "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy"), nil
 }
 
+// Containerd returns the programs of containerd 2, which runs in place of Debian's where a cluster asks for it.
+func Containerd(checkout string) ([]Target, error) {
+	const module = "github.com/containerd/containerd/v2"
+	dir := filepath.Join(checkout, "hack", "clusters", "build", "containerd")
+	version, err := ModuleVersion(filepath.Join(dir, "go.mod"), module)
+	if err != nil {
+		return nil, err
+	}
+	var targets []Target
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2"} {
+		targets = append(targets, Target{
+			Name: name, Dir: dir, Package: module + "/cmd/" + name,
+			Defines: []string{module + "/version.Version=" + version}, Sources: []string{"go.mod", "go.sum"},
+		})
+	}
+	return targets, nil
+}
+
 // DefaultMinor returns the minor version of Kubernetes that Programs builds.
 func DefaultMinor(checkout string) (string, error) {
 	version, err := kubernetesVersion(filepath.Join(checkout, "hack", "clusters", "build", "kubernetes"))

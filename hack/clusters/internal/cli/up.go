@@ -21,6 +21,7 @@ type upFlags struct {
 	kubernetes  map[string]string
 	gates       string
 	dualStack   bool
+	containerd2 bool
 }
 
 func newUp() *cobra.Command {
@@ -47,6 +48,8 @@ func newUp() *cobra.Command {
 		"minor versions of Kubernetes of clusters, as in c2=1.36. A cluster with data may not start in an older one")
 	cmd.Flags().StringVar(&flags.gates, "feature-gates", "",
 		"feature gates of the API servers and kubelets, as in A=true,B=false (empty: the defaults of Kubernetes)")
+	cmd.Flags().BoolVar(&flags.containerd2, "containerd2", false,
+		"containerd 2 in place of Debian's, for volumes of images and for devices. It is built when first asked for")
 	cmd.Flags().BoolVar(&flags.dualStack, "dual-stack", false,
 		"IPv6 beside IPv4, for pods on the real nodes and for new Services")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -120,6 +123,9 @@ func (u upFlags) change(cmd *cobra.Command, name string, spec cluster.Spec) clus
 	}
 	if given("dual-stack") {
 		spec.DualStack = u.dualStack
+	}
+	if given("containerd2") {
+		spec.Containerd2 = u.containerd2
 	}
 	if given("feature-gates") {
 		spec.FeatureGates = u.gates

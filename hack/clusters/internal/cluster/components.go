@@ -38,7 +38,8 @@ func (c *Cluster) foundation(spec Spec) []component {
 		{name: etcd, args: c.etcdArgs()},
 		{name: apiServer, args: c.apiServerArgs(spec)},
 		{
-			name: containerd, onNode: true, args: []string{containerd, "--config", c.configFile("containerd.toml")},
+			name: containerd, onNode: true,
+			args:   []string{c.containerdProgram(spec, containerd), "--config", c.configFile("containerd.toml")},
 			config: []string{"containerd.toml", "cni.conflist"},
 		},
 	}
@@ -208,5 +209,17 @@ func KubernetesBin(bin, minor string) string {
 	}
 	return filepath.Join(bin, "kubernetes-"+minor)
 }
+
+// containerdProgram returns a program of the containerd that the cluster runs: that of Debian, or that of the checkout.
+func (c *Cluster) containerdProgram(spec Spec, name string) string {
+	if spec.Containerd2 {
+		return filepath.Join(Containerd2Bin(c.Bin), name)
+	}
+	return name
+}
+
+// Containerd2Bin returns the folder of containerd 2, given that of all programs. It is not called after the program:
+// the folder of all programs may be in the PATH.
+func Containerd2Bin(bin string) string { return filepath.Join(bin, "containerd-2") }
 
 func (c *Cluster) kubeconfig(user string) string { return c.configFile(user + ".kubeconfig") }

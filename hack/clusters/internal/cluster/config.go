@@ -21,6 +21,7 @@ type values struct {
 	Address, Pods, FakePods, DNS        string
 	CNIPlugins, Snapshotter, User, Name string
 	PodsIPv6                            string // empty without dual stack
+	Shim                                string // empty with Debian's containerd, which finds its own
 }
 
 func (c *Cluster) values(spec Spec) (values, error) {
@@ -33,6 +34,9 @@ func (c *Cluster) values(spec Spec) (values, error) {
 	}
 	if spec.DualStack {
 		v.PodsIPv6 = registry.IPv6Range(c.Entry.Pods(c.index)).String()
+	}
+	if spec.Containerd2 {
+		v.Shim = c.containerdProgram(spec, "containerd-shim-runc-v2")
 	}
 	return v, err
 }

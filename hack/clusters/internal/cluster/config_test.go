@@ -87,6 +87,35 @@ func TestAClusterWithDualStackHasARangeOfEachFamily(t *testing.T) {
 	}
 }
 
+func TestContainerd2RunsWithItsOwnShim(t *testing.T) {
+	const folder = "/checkout/.local/bin/containerd-2/"
+	c := testCluster(t)
+	for name, test := range map[string]struct {
+		spec             Spec
+		program, runtime string
+	}{
+		"Debian's": {Spec{}, "containerd", ""},
+		"2":        {Spec{Containerd2: true}, folder + "containerd", folder + "containerd-shim-runc-v2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files, err := c.configure(test.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, path, _ := strings.Cut(files["containerd.toml"], "runtime_path = ")
+			path, _, _ = strings.Cut(path, "\n")
+			if got := strings.Trim(path, `"`); got != test.runtime {
+				t.Errorf("the shim is %q, want %q", got, test.runtime)
+			}
+			for _, component := range c.foundation(test.spec) {
+				if component.name == containerd && component.args[0] != test.program {
+					t.Errorf("the program is %q, want %q", component.args[0], test.program)
+				}
+			}
+		})
+	}
+}
+
 func TestCommandsNameOnlyFilesThatAreMade(t *testing.T) {
 	c := testCluster(t)
 	if err := c.certify(); err != nil {

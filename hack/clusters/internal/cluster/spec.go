@@ -18,6 +18,9 @@ type Spec struct {
 	Kubernetes string `json:"kubernetes,omitempty"`
 	// FeatureGates are those of the API server and the kubelet, as in their flags.
 	FeatureGates string `json:"featureGates,omitempty"`
+	// Containerd2 runs containerd 2, built from its module, in place of Debian's. It knows volumes of images, and the
+	// devices of the Container Device Interface.
+	Containerd2 bool `json:"containerd2,omitempty"`
 	// DualStack gives pods, Services and the real node IPv6 addresses, too. Simulated nodes and their pods have none.
 	DualStack bool `json:"dualStack,omitempty"`
 }

@@ -88,6 +88,7 @@ func (c *Cluster) binds() map[string]string {
 	return map[string]string{
 		"/run/containerd":     filepath.Join(c.state, "run", "containerd"),
 		"/run/netns":          filepath.Join(c.state, "run", "netns"),
+		"/run/cdi":            filepath.Join(c.state, "run", "cdi"), // devices that drivers describe
 		"/var/lib/kubelet":    filepath.Join(c.state, "kubelet"),
 		"/var/log/containers": filepath.Join(c.state, "container-logs"),
 	}

@@ -48,12 +48,7 @@ func (f Fleet) Lock() (func(), error) {
 
 // Build builds programs into .local/bin, while no other command builds there.
 func (f Fleet) Build(ctx context.Context, programs ...build.Target) error {
-	unlock, err := registry.Lock(f.Local("build.lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return build.Builder{Out: f.Local("bin"), Step: f.Progress.Step}.Build(ctx, programs...)
+	return f.buildInto(ctx, f.Local("bin"), "", programs)
 }
 
 // BuildKubernetes builds the components of another minor version of Kubernetes into a folder of .local/bin, while no
@@ -63,13 +58,26 @@ func (f Fleet) BuildKubernetes(ctx context.Context, minor string) error {
 	if err != nil {
 		return err
 	}
+	return f.buildInto(ctx, cluster.KubernetesBin(f.Local("bin"), minor), " of Kubernetes "+minor, programs)
+}
+
+// buildContainerd2 builds containerd 2 into a folder of .local/bin, while no other command builds there.
+func (f Fleet) buildContainerd2(ctx context.Context) error {
+	programs, err := build.Containerd(f.Checkout)
+	if err != nil {
+		return err
+	}
+	return f.buildInto(ctx, cluster.Containerd2Bin(f.Local("bin")), " 2", programs)
+}
+
+func (f Fleet) buildInto(ctx context.Context, folder, suffix string, programs []build.Target) error {
 	unlock, err := registry.Lock(f.Local("build.lock"))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	step := func(what string, run func() error) error { return f.Progress.Step(what+" of Kubernetes "+minor, run) }
-	return build.Builder{Out: cluster.KubernetesBin(f.Local("bin"), minor), Step: step}.Build(ctx, programs...)
+	step := func(what string, run func() error) error { return f.Progress.Step(what+suffix, run) }
+	return build.Builder{Out: folder, Step: step}.Build(ctx, programs...)
 }
 
 // Clusters returns the named clusters, or all clusters of the checkout, in the order of their addresses.

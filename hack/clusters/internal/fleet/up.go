@@ -117,7 +117,7 @@ func (f Fleet) buildAll(ctx context.Context) error {
 	return nil
 }
 
-// buildVersions builds the components of the other versions of Kubernetes in which the clusters are to run.
+// buildVersions builds the other versions of Kubernetes and of containerd in which the clusters are to run.
 func (f Fleet) buildVersions(ctx context.Context, clusters []*cluster.Cluster, change Change) error {
 	built := map[string]bool{}
 	for _, c := range clusters {
@@ -125,7 +125,13 @@ func (f Fleet) buildVersions(ctx context.Context, clusters []*cluster.Cluster, c
 		if err != nil {
 			return err
 		}
-		minor := change(c.Name(), spec).Kubernetes
+		spec = change(c.Name(), spec)
+		if spec.Containerd2 {
+			if err := f.buildContainerd2(ctx); err != nil {
+				return err
+			}
+		}
+		minor := spec.Kubernetes
 		if minor == "" || built[minor] {
 			continue
 		}
