@@ -202,7 +202,7 @@ func ofFeedback() []breakage {
 		{
 			name: "exit-code-dropped", file: "pkg/translate/status.go", test: pods, clusters: true,
 			does: "the proxy's status lacks the containers",
-			from: "dropDeviceHealth(status.ContainerStatuses)", to: "status.ContainerStatuses = nil",
+			from: "onlyOwnDevices(status, &proxy.Spec)", to: "status.ContainerStatuses = nil",
 		},
 		{
 			name: "status-of-any-version", file: feedback + "pods.go", test: pods,

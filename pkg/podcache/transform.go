@@ -1,6 +1,8 @@
 package podcache
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,8 +20,8 @@ import (
 //     beginning and its end. Feedback and the chaperon controller also read readiness gates, and the names of volumes
 //     whose health a status may report.
 //   - Of delegates: the result of AddedAnnotations.
-//   - Of proxies: the results of Needs and Fingerprint, the names of containers, and the resources if the spec was
-//     changed.
+//   - Of proxies: the results of Needs and Fingerprint, the names of containers, and the devices that they request, or
+//     all resources if the spec was changed.
 func Transform(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -93,7 +95,7 @@ func addOurs(pod, whole *corev1.Pod) {
 	pod.Status = whole.Status
 }
 
-// keepContainers keeps the names of a proxy's containers, and the resources if the spec was changed.
+// keepContainers keeps the names of a proxy's containers and their devices, or all resources if the spec was changed.
 func keepContainers(pod, whole *corev1.Pod) {
 	changed := whole.Generation > 1
 	pod.Spec.Containers = resourcesOf(whole.Spec.Containers, changed)
@@ -194,28 +196,47 @@ func identity(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
+// requestsOf keeps what counts of containers. A second call gets proxies, too, whose claims stay.
 func requestsOf(containers []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for i := range containers {
+		r := containers[i].Resources
 		kept = append(kept, corev1.Container{
 			Name:          containers[i].Name,
-			Resources:     corev1.ResourceRequirements{Requests: containers[i].Resources.Requests},
+			Resources:     corev1.ResourceRequirements{Requests: r.Requests, Claims: r.Claims},
 			RestartPolicy: containers[i].RestartPolicy,
 		})
 	}
 	return kept
 }
 
-// resourcesOf keeps the names of a proxy's containers, because a proxy shows the statuses of its own containers only.
-// If the proxy was resized, its status is compared with the resources, too.
+// resourcesOf keeps the names of a proxy's containers, and the devices that they request, because a proxy shows the
+// statuses of its own containers and devices only. If the proxy was resized, its status is compared with all resources.
 func resourcesOf(containers []corev1.Container, resources bool) []corev1.Container {
 	var kept []corev1.Container
 	for i := range containers {
 		c := corev1.Container{Name: containers[i].Name, RestartPolicy: containers[i].RestartPolicy}
 		if resources {
 			c.Resources = containers[i].Resources
+		} else {
+			c.Resources.Claims = containers[i].Resources.Claims
+			c.Resources.Requests = devicesOf(containers[i].Resources.Requests)
 		}
 		kept = append(kept, c)
+	}
+	return kept
+}
+
+// devicesOf keeps the requests for resources that plug-ins provide: their names have a domain.
+func devicesOf(requests corev1.ResourceList) corev1.ResourceList {
+	var kept corev1.ResourceList
+	for name, amount := range requests {
+		if strings.Contains(string(name), "/") {
+			if kept == nil {
+				kept = corev1.ResourceList{}
+			}
+			kept[name] = amount
+		}
 	}
 	return kept
 }

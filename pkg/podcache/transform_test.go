@@ -41,7 +41,7 @@ func TestTransformedPodsHaveTheSameRequests(t *testing.T) {
 	}
 }
 
-func TestRequestsOfPodsOnVirtualNodesAreDropped(t *testing.T) {
+func TestRequestsOfPodsOnVirtualNodesAreDroppedButForDevices(t *testing.T) {
 	debugger, named := corev1.EphemeralContainer{TargetContainerName: "c"}, corev1.EphemeralContainer{}
 	debugger.Name, named.Name, debugger.Image = "debugger", "debugger", "image"
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
@@ -49,12 +49,22 @@ func TestRequestsOfPodsOnVirtualNodesAreDropped(t *testing.T) {
 		NodeSelector:  map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
 		Containers: []corev1.Container{{Name: "c", Image: "image", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
+		}}, {Name: "d", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: apiresource.MustParse("1"), "example.com/gpu": apiresource.MustParse("2"),
+			},
+			Limits: corev1.ResourceList{"example.com/gpu": apiresource.MustParse("2")},
+			Claims: []corev1.ResourceClaim{{Name: "lamp", Request: "desk"}},
 		}}},
 		EphemeralContainers: []corev1.EphemeralContainer{debugger},
 		Overhead:            corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
 	}}
 	want := corev1.PodSpec{
-		SchedulerName: v1alpha1.SchedulerName, Containers: []corev1.Container{{Name: "c"}},
+		SchedulerName: v1alpha1.SchedulerName,
+		Containers: []corev1.Container{{Name: "c"}, {Name: "d", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"example.com/gpu": apiresource.MustParse("2")},
+			Claims:   []corev1.ResourceClaim{{Name: "lamp", Request: "desk"}},
+		}}},
 		EphemeralContainers: []corev1.EphemeralContainer{named},
 	}
 	for range 2 { // The second time, it is transformed already.

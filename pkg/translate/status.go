@@ -17,11 +17,13 @@ import (
 // objects of the source: QoS class, resource claims, observed generations, nominated node. It keeps the condition
 // PodScheduled, the conditions of its readiness gates, and conditions that no kubelet reports and the delegate lacks.
 //
-// Amounts of resources are at most those of the proxy's spec. Conditions of a resize are left out unless the proxy was
-// changed. A proxy whose resize is infeasible shows the amounts of its spec. So quotas always count the spec.
+// Amounts of resources are at most those of the proxy's spec. Amounts, and conditions of a resize, are left out unless
+// the proxy was changed. A proxy whose resize is infeasible shows the amounts of its spec. So quotas always count the
+// spec.
 //
 // Containers that the target added to the delegate, as service meshes do, are left out. From Kubernetes 1.35 on, API
-// servers refuse a status in which a container that the spec does not have has restarted.
+// servers refuse a status in which a container that the spec does not have has restarted. So is the health of devices
+// that the spec does not request.
 //
 // The proxy is ready when the delegate is ready and the proxy's own readiness gates are satisfied.
 //
@@ -41,9 +43,7 @@ func ProxyStatus(proxy *corev1.Pod, delegate corev1.PodStatus) corev1.PodStatus 
 		return !slices.ContainsFunc(proxy.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == h.Name })
 	})
 	onlyOwnContainers(status, &proxy.Spec)
-	dropDeviceHealth(status.InitContainerStatuses)
-	dropDeviceHealth(status.ContainerStatuses)
-	dropDeviceHealth(status.EphemeralContainerStatuses)
+	onlyOwnDevices(status, &proxy.Spec)
 	boundAmounts(status, proxy)
 	status.Conditions = proxyConditions(proxy, delegate.Conditions)
 	if pending := PodCondition(status.Conditions, corev1.PodResizePending); pending != nil &&
@@ -88,14 +88,6 @@ func statusesOf(statuses []corev1.ContainerStatus, names []string) []corev1.Cont
 		}
 	}
 	return kept
-}
-
-// dropDeviceHealth removes the health of devices. API servers refuse the whole status if the proxy's spec does not
-// request one of the devices, and the target's admission may have added devices to the delegate.
-func dropDeviceHealth(statuses []corev1.ContainerStatus) {
-	for i := range statuses {
-		statuses[i].AllocatedResourcesStatus = nil
-	}
 }
 
 func proxyConditions(proxy *corev1.Pod, delegate []corev1.PodCondition) []corev1.PodCondition {

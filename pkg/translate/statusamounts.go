@@ -13,6 +13,10 @@ import (
 // the proxy shows the lower amounts at once.
 func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
 	status.Resize = ""
+	if proxy.Generation <= 1 {
+		dropAmounts(status)
+		return
+	}
 	whole := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
 	of := corev1.ResourceRequirements{
 		Requests: resourcehelper.PodRequests(proxy, whole), Limits: resourcehelper.PodLimits(proxy, whole),
@@ -32,6 +36,18 @@ func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
 			of := containers[all[i].Name]
 			all[i].AllocatedResources = atMost(all[i].AllocatedResources, of.Requests)
 			boundRequirements(all[i].Resources, of)
+		}
+	}
+}
+
+// dropAmounts removes the amounts. The cache does not keep the spec with which to compare those of an unchanged proxy.
+func dropAmounts(status *corev1.PodStatus) {
+	status.Resources, status.AllocatedResources = nil, nil
+	for _, all := range [][]corev1.ContainerStatus{
+		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
+	} {
+		for i := range all {
+			all[i].Resources, all[i].AllocatedResources = nil, nil
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,8 +103,23 @@ func TestAProxyThatWasResizedShowsTheConditions(t *testing.T) {
 	}
 }
 
+func TestAProxyThatWasNotChangedShowsNoAmounts(t *testing.T) {
+	proxy := counting("3")
+	proxy.Generation = 1
+	got := translate.ProxyStatus(proxy, claiming("1"))
+	if got.Resources != nil || got.AllocatedResources != nil {
+		t.Errorf("the pod shows %v and %v", got.Resources, got.AllocatedResources)
+	}
+	for _, c := range slices.Concat(got.InitContainerStatuses, got.ContainerStatuses) {
+		if c.Resources != nil || c.AllocatedResources != nil {
+			t.Errorf("container %s shows %v and %v", c.Name, c.Resources, c.AllocatedResources)
+		}
+	}
+}
+
 func TestAmountsOfAnHonestStatusAreShown(t *testing.T) {
 	proxy := counting("")
+	proxy.Generation = 2
 	status := claiming("2")
 	status.InitContainerStatuses[0].AllocatedResources = cpus("500m")
 	status.InitContainerStatuses[0].Resources = ptr.To(requirements("500m"))
