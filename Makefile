@@ -100,6 +100,14 @@ csi-image: clusters-program
 	@cp test/csi/Dockerfile .local/csi/
 	@$(BIN)/clusters image --context .local/csi --reference localhost/csi:dev --archive csi.tar
 
+# The conformance suite also has a driver of devices.
+.PHONY: devices-image
+devices-image: clusters-program
+	@mkdir -p .local/devices
+	$(STATIC) go build -ldflags "-s -w" -o .local/devices/devices ./test/devices
+	@cp test/devices/Dockerfile .local/devices/
+	@$(BIN)/clusters image --context .local/devices --reference localhost/devices:dev --archive devices.tar
+
 ##@ Check
 
 .PHONY: test
@@ -169,12 +177,14 @@ test-faults: clusters-program ## Break real clusters at random, and check what t
 # What to run: make test-conformance CONFORMANCE="-run volume". `go run ./test/conformance -h` lists the options.
 CONFORMANCE ?= -results .local/conformance.json -report docs/compatibility.md
 .PHONY: test-conformance
-test-conformance: clusters-program ## Compare elected pods with plain pods on real clusters: see docs/compatibility.md
+test-conformance: clusters-program devices-image ## Compare elected pods with plain pods on real clusters: see docs/compatibility.md
 	hack/conformance.sh $(CONFORMANCE)
 
+# What to run: make test-skew SKEW= for all cases, which takes two hours.
+SKEW ?= -short
 .PHONY: test-skew
-test-skew: clusters-program ## Compare them with two versions of Kubernetes, both ways round (builds the older one the first time)
-	hack/skew.sh
+test-skew: clusters-program devices-image ## Compare them with two versions of Kubernetes, both ways round (builds the older one the first time)
+	hack/skew.sh $(SKEW)
 
 .PHONY: test-dual-stack
 test-dual-stack: clusters-program ## Compare them with IPv4 and IPv6, and try Services of both

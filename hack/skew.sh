@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares elected pods with plain pods where source and target have different minor versions of Kubernetes, both ways
-# round, and writes the results into docs/compatibility.md. The script starts the clusters c1 and c2, and takes them
-# down at the end.
+# round, and writes the results into docs/compatibility.md. The arguments are those of test/conformance. The script
+# starts the clusters c1 and c2, with containerd 2, and takes them down at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export KUBECONFIG=$PWD/.local/kubeconfig
@@ -26,7 +26,7 @@ trap finish EXIT
 
 # start CLUSTER VERSION starts a cluster. Only the newer version knows the gates.
 start() {
-  local options=(--kubernetes "$1=$2")
+  local options=(--containerd2 --kubernetes "$1=$2")
   [[ $2 != "$newer" ]] || options+=(--feature-gates "$gates")
   .local/bin/clusters up "$1" "${options[@]}"
 }
@@ -37,8 +37,9 @@ for versions in "$newer $older" "$older $newer"; do
   echo "==> source $source, target $target"
   start c1 "$source" # The first cluster that is started becomes the source.
   start c2 "$target"
+  .local/bin/clusters load .local/images/devices.tar c1 c2
   make deploy
-  go run ./test/conformance -skew .local/skew.json -report docs/compatibility.md || failed=1
+  go run ./test/conformance -skew .local/skew.json -report docs/compatibility.md "$@" || failed=1
   .local/bin/clusters down c1 c2
 done
 exit "$failed"

@@ -28,7 +28,9 @@ const agreeWithin = 20 * time.Second
 type lab struct {
 	source, target *cluster
 	prefix         string
-	say            func(format string, args ...any)
+	// containerd2 says that the nodes of both have containerd 2, and devices.
+	containerd2 bool
+	say         func(format string, args ...any)
 
 	mu         sync.Mutex // guards namespaces
 	namespaces []string
@@ -54,7 +56,7 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 			}
 		}
 	}
-	return l, nil
+	return l, l.installDevices(ctx)
 }
 
 // classes are the objects of clusters that manifests name.
@@ -100,6 +102,7 @@ func (l *lab) tearDown(ctx context.Context) error {
 			return nil
 		}))
 	}
+	errs = append(errs, l.removeDevices(ctx)) // Kubelets need the driver to end pods that have devices.
 	return errors.Join(errs...)
 }
 
@@ -150,11 +153,11 @@ func (l *lab) sides(ctx context.Context, name string) (plain, elected *side, err
 
 func (l *lab) side(namespace string, elected bool) *side {
 	s := &side{
-		c: l.source, namespace: namespace, elected: elected, node: source + "-node",
+		c: l.source, runs: l.source, namespace: namespace, elected: elected, node: source + "-node",
 		normal: newNormaliser(namespace), notes: tree{},
 	}
 	if elected {
-		s.node = virtualPrefix + target
+		s.node, s.runs = virtualPrefix+target, l.target
 	}
 	return s
 }

@@ -29,6 +29,8 @@ type header struct {
 	// Unseen are fields that differ from run to run, of plain pods, too: numbers of restarts, say.
 	Unseen []string `json:"unseen"`
 	Short  bool     `json:"short"`
+	// Containerd2 says that nodes need containerd 2.
+	Containerd2 bool `json:"containerd2"`
 }
 
 // manifest is a pod, with the objects that it needs.
@@ -93,7 +95,7 @@ func (m *manifest) testCase(name string) *testCase {
 	used := map[string]bool{}
 	fields("spec", m.pod.Object["spec"], used)
 	return &testCase{
-		name: name, topic: m.Topic, what: m.What, short: m.Short,
+		name: name, topic: m.Topic, what: m.What, short: m.Short, containerd2: m.Containerd2,
 		fields: slices.Sorted(maps.Keys(used)), begin: m.begin, see: m.see,
 	}
 }

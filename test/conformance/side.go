@@ -21,7 +21,9 @@ import (
 
 // side is one of the two runs of a case.
 type side struct {
-	c         *cluster
+	c *cluster
+	// runs is the cluster in which the pods run.
+	runs      *cluster
 	namespace string
 	elected   bool
 	// node is the node of the pods, as users see it.
@@ -46,9 +48,15 @@ func (s *side) seen(context.Context, *side) (tree, error) {
 	return maps.Clone(s.notes), nil
 }
 
-// createAny creates an object of any kind in the namespace. Its pods are elected if this side's are.
+// createAny creates an object of any kind in the namespace. Its pods are elected if this side's are. Resource claims
+// and their templates follow no pod, so they are created where the pods run, and the templates in the source, too.
 func (s *side) createAny(ctx context.Context, object *unstructured.Unstructured) error {
 	object.SetNamespace(s.namespace)
+	if strings.HasPrefix(object.GetKind(), "ResourceClaim") && s.elected {
+		if err := s.runs.Create(ctx, object.DeepCopy()); err != nil || object.GetKind() == "ResourceClaim" {
+			return err
+		}
+	}
 	if s.elected {
 		if err := elect(object); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,22 @@ func TestFailedCondition(t *testing.T) {
 			}}},
 			v1alpha1.ReasonUnreachable, "by this cluster's clock, a certificate of https://c2.example is not valid " +
 				"now, but from 1970-01-01T01:00:00Z to 1970-01-01T02:00:00Z; renew it",
+		},
+		"a certificate that has expired, and is not known": {
+			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{
+				Err: x509.CertificateInvalidError{Reason: x509.Expired},
+			}},
+			v1alpha1.ReasonUnreachable, "is not trusted: ",
+		},
+		"a certificate that may not sign others": {
+			&url.Error{Op: "Get", URL: "u", Err: &tls.CertificateVerificationError{
+				Err: x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.NotAuthorizedToSign},
+			}},
+			v1alpha1.ReasonUnreachable, "is not trusted: ",
+		},
+		"a connection that nobody accepts": {
+			&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}},
+			v1alpha1.ReasonUnreachable, "https://c2.example: it took too long;",
 		},
 		"a full etcd": {
 			fmt.Errorf("writing a Lease: %w", apierrors.NewInternalError(
