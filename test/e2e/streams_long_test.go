@@ -9,12 +9,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -296,13 +298,22 @@ func (w *world) pipe(t *testing.T, file string, args ...string) []byte {
 		t.Fatal(err)
 	}
 	defer func() { _ = in.Close() }()
-	var out, errs bytes.Buffer
-	cmd := w.kubectlCommand(t.Context(), args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	var out bytes.Buffer
+	if err := w.stream(t.Context(), in, &out, args...); err != nil {
+		t.Error(err)
 	}
 	return out.Bytes()
+}
+
+// stream runs kubectl with this input and output.
+func (w *world) stream(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
+	var errs bytes.Buffer
+	cmd := w.kubectlCommand(ctx, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return nil
 }
 
 func (w *world) kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
@@ -363,14 +374,49 @@ func request(ctx context.Context, t *testing.T, method, url string, body io.Read
 	return answer.Body
 }
 
-// attachLarge sends the file to a container that repeats it.
+// summed counts what is written, and has its checksum.
+type summed struct {
+	hash.Hash
+
+	size atomic.Int64
+}
+
+func (s *summed) Write(p []byte) (int, error) {
+	n, err := s.Hash.Write(p)
+	s.size.Add(int64(n))
+	return n, err
+}
+
+// attachLarge sends the file to a container that repeats it. The container ends when all has come back: Kubernetes
+// drops what is on its way when a container ends, if the client sends a sign of life just then. It does so with any
+// pod.
 func (w *world) attachLarge(t *testing.T, file string, sum []byte) {
 	t.Helper()
-	template := quick(inTarget("c2", podTemplate("reader", "cat")))
+	template := quick(inTarget("c2", podTemplate("reader", "repeat")))
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	template.Spec.Containers[0].Stdin, template.Spec.Containers[0].StdinOnce = true, true
 	create(t, w.c1, w.pod("reader", template))
 	w.reaches(t, "reader", corev1.PodRunning)
-	expectSum(t, sum, bytes.NewReader(w.pipe(t, file, "attach", "-i", "--quiet", "reader")))
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	back := &summed{Hash: sha256.New()}
+	var attached errgroup.Group
+	attached.Go(func() error { return w.stream(t.Context(), in, back, "attach", "-i", "--quiet", "reader") })
+	eventually(t, "the file to come back", func(context.Context) error {
+		if n := back.size.Load(); n != largeSize {
+			return fmt.Errorf("%d bytes have arrived, and not %d", n, largeSize)
+		}
+		return nil
+	})
+	w.kubectl(t, "exec", "reader", "--", "/whoami", "kill", "1")
+	if err := attached.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := back.Sum(nil); !bytes.Equal(got, sum) {
+		t.Errorf("data with the sum %x arrived, want %x", got, sum)
+	}
 	w.reaches(t, "reader", corev1.PodSucceeded)
 }

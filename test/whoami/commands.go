@@ -121,6 +121,14 @@ func (p process) cat(files []string) error {
 	return nil
 }
 
+func (p process) repeat() error {
+	if err := p.cat(nil); err != nil {
+		return err
+	}
+	<-p.term
+	return nil
+}
+
 func (p process) env(names []string) error {
 	if len(names) == 0 {
 		return p.print([]string{strings.Join(p.environ, "\n")})

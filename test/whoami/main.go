@@ -29,6 +29,7 @@ Without a command, it serves.
   print TEXT...         print text (also: echo)
   write FILE TEXT...    write text to a file
   cat [FILE...]         print files, or the standard input
+  repeat                print the standard input, and wait for SIGTERM
   bytes BYTES           print a pattern of so many bytes
   lines BYTES           print numbered lines of so many bytes in all, and wait for SIGTERM
   terminal              print the size of the terminal, now and after each change, until a line is typed
@@ -117,6 +118,8 @@ func (p process) run(ctx context.Context, args []string) error {
 		return write(args)
 	case "cat":
 		return p.cat(args)
+	case "repeat":
+		return p.repeat()
 	case "env":
 		return p.env(args)
 	case "get":

@@ -3,15 +3,18 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 )
 
-// lingerTimeout bounds how long a caller may keep an upgraded connection after the target ended its own.
-const lingerTimeout = 10 * time.Second
+// lingerTimeout bounds how long a caller may keep an upgraded connection after the target ended its own. A slow caller
+// has some megabytes in the buffers of the kernel then, and loses them if the connection is closed.
+const lingerTimeout = 2 * time.Minute
 
 // upgrading is a ResponseWriter that remembers the caller's connection when the request is upgraded.
 type upgrading struct {
@@ -48,6 +51,16 @@ func (u *upgraded) Read(p []byte) (int, error) {
 		u.ended()
 	}
 	return n, err //nolint:wrapcheck // It may be io.EOF.
+}
+
+// Write passes on what the caller sends. A target that has ended its connection takes nothing more, and what it sent
+// before may still be on its way to the caller, who sends signs of life meanwhile. They are dropped.
+func (u *upgraded) Write(p []byte) (int, error) {
+	n, err := u.ReadWriteCloser.Write(p)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return len(p), nil
+	}
+	return n, err //nolint:wrapcheck // ReverseProxy logs it.
 }
 
 // CloseWrite closes the connection, because the caller ended its own. Nobody reads any more what the target sends.

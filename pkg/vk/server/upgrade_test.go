@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -10,9 +11,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +30,7 @@ import (
 	clientexec "k8s.io/client-go/util/exec"
 	serverportforward "k8s.io/cri-streaming/pkg/streaming/portforward"
 	serverremotecommand "k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	clocktesting "k8s.io/utils/clock/testing"
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
@@ -349,6 +355,87 @@ func TestACallerWhoStaysIsLeftAfterTheTarget(t *testing.T) {
 	waittest.Eventually(t, "the server waits", f.clock.HasWaiters)
 	f.clock.Step(lingerTimeout)
 	waittest.Eventually(t, "no stream is open", f.noStreams)
+}
+
+// endedTarget is a connection that the target has ended. What it sent arrives after two signs of life of the caller.
+type endedTarget struct {
+	io.Reader
+
+	first, second, closed chan struct{}
+	close                 sync.Once
+}
+
+func (e *endedTarget) Write([]byte) (int, error) {
+	select {
+	case <-e.first:
+		close(e.second)
+	default:
+		close(e.first)
+	}
+	return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
+}
+
+func (e *endedTarget) Read(p []byte) (int, error) {
+	select {
+	case <-e.closed:
+		return 0, net.ErrClosed
+	case <-e.second:
+		return e.Reader.Read(p)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (e *endedTarget) Close() error {
+	e.close.Do(func() { close(e.closed) })
+	return nil
+}
+
+// Clients send a sign of life every 5 s. What a target sent before its end may take longer to arrive.
+func TestACallerWhoSendsAfterTheEndOfTheTargetGetsAll(t *testing.T) {
+	target := &endedTarget{
+		Reader: strings.NewReader("last words"),
+		first:  make(chan struct{}), second: make(chan struct{}), closed: make(chan struct{}),
+	}
+	s := &Server{options: Options{Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller := &upgrading{ResponseWriter: w}
+		proxy := &httputil.ReverseProxy{
+			Rewrite: func(p *httputil.ProxyRequest) { p.Out.URL.Scheme, p.Out.URL.Host = "http", "target" },
+			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: http.StatusSwitchingProtocols, Body: target, Request: r,
+					Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"test"}},
+				}, nil
+			}),
+			ModifyResponse: func(answer *http.Response) error {
+				s.join(r.Context(), caller, answer)
+				return nil
+			},
+		}
+		proxy.ServeHTTP(caller, r)
+	}))
+	t.Cleanup(server.Close)
+
+	connection, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	fmt.Fprint(connection, "GET / HTTP/1.1\r\nHost: c1\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+	answers := bufio.NewReader(connection)
+	if answer, err := http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %v, %v", answer, err)
+	}
+	fmt.Fprint(connection, "here")
+	waittest.Receive(t, "the first sign", target.first)
+	fmt.Fprint(connection, "here")
+	got, err := io.ReadAll(answers)
+	if err != nil || string(got) != "last words" {
+		t.Errorf("got %q, %v", got, err)
+	}
 }
 
 // noStreams says whether no stream is open.
