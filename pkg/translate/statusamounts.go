@@ -11,24 +11,24 @@ import (
 // others. ResourceQuotas and schedulers of the source count the larger one of spec and status. So a target cannot make
 // the proxy count for more than the user asked for, nor for less: see ofResize. While a delegate is resized to less,
 // the proxy shows the lower amounts at once.
+//
+// Of a proxy that was not changed, the cache does not keep the spec. Its requirements stay, without amounts: if a
+// running container has none, API servers take the node for one that cannot resize.
 func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
 	status.Resize = ""
-	if proxy.Generation <= 1 {
-		dropAmounts(status)
-		return
-	}
-	whole := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
-	of := corev1.ResourceRequirements{
-		Requests: resourcehelper.PodRequests(proxy, whole), Limits: resourcehelper.PodLimits(proxy, whole),
+	var of corev1.ResourceRequirements
+	containers := map[string]corev1.ResourceRequirements{}
+	if proxy.Generation > 1 {
+		whole := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
+		of.Requests, of.Limits = resourcehelper.PodRequests(proxy, whole), resourcehelper.PodLimits(proxy, whole)
+		for _, all := range [][]corev1.Container{proxy.Spec.InitContainers, proxy.Spec.Containers} {
+			for i := range all {
+				containers[all[i].Name] = all[i].Resources
+			}
+		}
 	}
 	status.AllocatedResources = atMost(status.AllocatedResources, of.Requests)
 	boundRequirements(status.Resources, of)
-	containers := map[string]corev1.ResourceRequirements{}
-	for _, all := range [][]corev1.Container{proxy.Spec.InitContainers, proxy.Spec.Containers} {
-		for i := range all {
-			containers[all[i].Name] = all[i].Resources
-		}
-	}
 	for _, all := range [][]corev1.ContainerStatus{
 		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
 	} {
@@ -36,18 +36,6 @@ func boundAmounts(status *corev1.PodStatus, proxy *corev1.Pod) {
 			of := containers[all[i].Name]
 			all[i].AllocatedResources = atMost(all[i].AllocatedResources, of.Requests)
 			boundRequirements(all[i].Resources, of)
-		}
-	}
-}
-
-// dropAmounts removes the amounts. The cache does not keep the spec with which to compare those of an unchanged proxy.
-func dropAmounts(status *corev1.PodStatus) {
-	status.Resources, status.AllocatedResources = nil, nil
-	for _, all := range [][]corev1.ContainerStatus{
-		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
-	} {
-		for i := range all {
-			all[i].Resources, all[i].AllocatedResources = nil, nil
 		}
 	}
 }

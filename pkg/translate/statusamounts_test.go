@@ -2,11 +2,13 @@ package translate_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
 	quota "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -103,16 +105,26 @@ func TestAProxyThatWasResizedShowsTheConditions(t *testing.T) {
 	}
 }
 
-func TestAProxyThatWasNotChangedShowsNoAmounts(t *testing.T) {
+func TestAProxyThatWasNotChangedShowsNoAmountsAndCanBeResized(t *testing.T) {
 	proxy := counting("3")
-	proxy.Generation = 1
-	got := translate.ProxyStatus(proxy, claiming("1"))
-	if got.Resources != nil || got.AllocatedResources != nil {
-		t.Errorf("the pod shows %v and %v", got.Resources, got.AllocatedResources)
+	proxy.Generation, proxy.ResourceVersion = 1, "1"
+	delegate := claiming("1")
+	delegate.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{}
+	proxy.Status = translate.ProxyStatus(proxy, delegate)
+	if r := proxy.Status.Resources; r == nil || r.Requests != nil || r.Limits != nil {
+		t.Errorf("the pod shows %v", r)
 	}
-	for _, c := range slices.Concat(got.InitContainerStatuses, got.ContainerStatuses) {
-		if c.Resources != nil || c.AllocatedResources != nil {
+	for _, c := range slices.Concat(proxy.Status.InitContainerStatuses, proxy.Status.ContainerStatuses) {
+		if r := c.Resources; r == nil || r.Requests != nil || r.Limits != nil || c.AllocatedResources != nil {
 			t.Errorf("container %s shows %v and %v", c.Name, c.Resources, c.AllocatedResources)
+		}
+	}
+	resized := proxy.DeepCopy()
+	resized.Spec.Containers[0].Resources = requirements("2500m")
+	for _, err := range validation.ValidatePodResize(internal(t, resized), internal(t, proxy),
+		validation.PodValidationOptions{ResourceIsPod: true}) {
+		if strings.Contains(err.Error(), "support for resize") {
+			t.Error(err)
 		}
 	}
 }
