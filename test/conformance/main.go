@@ -109,7 +109,7 @@ func (o options) playIn(
 ) (*records, error) {
 	together, alone, missed := selected(cases, o.short, names, l.containerd2)
 	for _, c := range missed {
-		l.say("%-40s NOT RUN: it needs containerd 2. Start new clusters with it: clusters up c1 c2 --containerd2", c.name)
+		l.say("%-40s NOT RUN: it needs new clusters with containerd 2: clusters up c1 c2 --containerd2", c.name)
 	}
 	results := l.playAll(ctx, together, o.parallel, list)
 	results = append(results, l.playAll(ctx, alone, 1, list)...)

@@ -16,6 +16,9 @@ const period = 251
 
 // transfer runs the commands that send or receive much data.
 func (p process) transfer(command string, args []string) error {
+	if command == "repeat" {
+		return p.repeat()
+	}
 	if command == "sum" {
 		if len(args) != 0 {
 			return fmt.Errorf("sum takes no arguments: %w", errUsage)

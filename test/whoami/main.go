@@ -118,8 +118,6 @@ func (p process) run(ctx context.Context, args []string) error {
 		return write(args)
 	case "cat":
 		return p.cat(args)
-	case "repeat":
-		return p.repeat()
 	case "env":
 		return p.env(args)
 	case "get":
@@ -158,7 +156,7 @@ func (p process) inspectOrFail(command string, args []string) error {
 		return p.eat(args)
 	case "kill":
 		return kill(args)
-	case "bytes", "lines", "sum":
+	case "bytes", "lines", "repeat", "sum":
 		return p.transfer(command, args)
 	case "install":
 		return install(args)

@@ -426,7 +426,8 @@ func TestACallerWhoSendsAfterTheEndOfTheTargetGetsAll(t *testing.T) {
 	defer func() { _ = connection.Close() }()
 	fmt.Fprint(connection, "GET / HTTP/1.1\r\nHost: c1\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
 	answers := bufio.NewReader(connection)
-	if answer, err := http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+	answer, err := http.ReadResponse(answers, nil) //nolint:bodyclose // The connection is closed.
+	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %v, %v", answer, err)
 	}
 	fmt.Fprint(connection, "here")
