@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,8 @@ func onlyOwnDevices(status *corev1.PodStatus, spec *corev1.PodSpec) {
 	}
 }
 
-// devicesOf returns what is said of devices that the container requests, once of each request.
+// devicesOf returns what is said of devices that the container requests, once of each request, in order: kubelets give
+// another order each time.
 func devicesOf(all []corev1.ResourceStatus, container *corev1.Container) []corev1.ResourceStatus {
 	if len(all) == 0 || container == nil {
 		return nil
@@ -47,6 +49,7 @@ func devicesOf(all []corev1.ResourceStatus, container *corev1.Container) []corev
 			kept = append(kept, corev1.ResourceStatus{Name: status.Name, Resources: knownHealth(status.Resources)})
 		}
 	}
+	slices.SortFunc(kept, func(a, b corev1.ResourceStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return kept
 }
 
@@ -67,5 +70,6 @@ func knownHealth(all []corev1.ResourceHealth) []corev1.ResourceHealth {
 		}
 		kept = append(kept, health)
 	}
+	slices.SortFunc(kept, func(a, b corev1.ResourceHealth) int { return cmp.Compare(a.ResourceID, b.ResourceID) })
 	return kept
 }

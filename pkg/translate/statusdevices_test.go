@@ -37,8 +37,10 @@ func TestTheHealthOfItsOwnDevicesIsShown(t *testing.T) {
 	long := strings.Repeat("x", corev1.ResourceHealthMessageMaxLength+1)
 	own := []corev1.ResourceName{"claim:lights/desk", "example.com/gpu", "claim:lamp"}
 	for what, test := range map[string]struct{ delegate, want []corev1.ResourceStatus }{
-		"none":  {nil, nil},
-		"own":   {reported(own...), reported(own...)},
+		"none": {nil, nil},
+		"own, in the order of their names": {
+			reported(own...), reported("claim:lamp", "claim:lights/desk", "example.com/gpu"),
+		},
 		"twice": {reported("claim:lamp", "claim:lamp"), reported("claim:lamp")},
 		"others, which the target added": {
 			reported("example.com/injected", "claim:injected", "claim:lamp/desk", "claim:lights", "claim:lights/other",
@@ -46,10 +48,10 @@ func TestTheHealthOfItsOwnDevicesIsShown(t *testing.T) {
 		},
 		"values that nobody knows": {
 			[]corev1.ResourceStatus{{Name: "claim:lamp", Resources: []corev1.ResourceHealth{
+				{ResourceID: "b", Health: corev1.ResourceHealthStatusUnknown, Message: &long},
 				{ResourceID: "a", Health: "Tired"},
 				{ResourceID: "a", Health: corev1.ResourceHealthStatusHealthy, Message: ptr.To("")},
 				{ResourceID: "a", Health: corev1.ResourceHealthStatusUnknown},
-				{ResourceID: "b", Health: corev1.ResourceHealthStatusUnknown, Message: &long},
 			}}},
 			[]corev1.ResourceStatus{{Name: "claim:lamp", Resources: []corev1.ResourceHealth{
 				{ResourceID: "a", Health: corev1.ResourceHealthStatusHealthy},

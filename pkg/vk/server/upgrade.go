@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -50,6 +51,9 @@ func (u *upgraded) Read(p []byte) (int, error) {
 	if err != nil {
 		u.ended()
 	}
+	if isReset(err) {
+		return n, io.EOF // What arrived is still on its way to the caller.
+	}
 	return n, err //nolint:wrapcheck // It may be io.EOF.
 }
 
@@ -57,10 +61,16 @@ func (u *upgraded) Read(p []byte) (int, error) {
 // before may still be on its way to the caller, who sends signs of life meanwhile. They are dropped.
 func (u *upgraded) Write(p []byte) (int, error) {
 	n, err := u.ReadWriteCloser.Write(p)
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+	if isReset(err) {
+		u.ended() // Nobody reads the end while the caller takes nothing.
 		return len(p), nil
 	}
 	return n, err //nolint:wrapcheck // ReverseProxy logs it.
+}
+
+// isReset says whether the other end has closed the connection.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // CloseWrite closes the connection, because the caller ended its own. Nobody reads any more what the target sends.
@@ -73,9 +83,9 @@ func (s *Server) join(ctx context.Context, caller *upgrading, answer *http.Respo
 	if !ok || answer.StatusCode != http.StatusSwitchingProtocols {
 		return false
 	}
-	answer.Body = &upgraded{connection, func() {
+	answer.Body = &upgraded{connection, sync.OnceFunc(func() {
 		timer := s.options.Clock.AfterFunc(lingerTimeout, func() { _ = caller.connection.Close() })
 		context.AfterFunc(ctx, func() { timer.Stop() })
-	}}
+	})}
 	return true
 }

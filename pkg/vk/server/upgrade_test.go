@@ -399,7 +399,8 @@ func TestACallerWhoSendsAfterTheEndOfTheTargetGetsAll(t *testing.T) {
 		Reader: strings.NewReader("last words"),
 		first:  make(chan struct{}), second: make(chan struct{}), closed: make(chan struct{}),
 	}
-	s := &Server{options: Options{Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}}
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	s := &Server{options: Options{Clock: clock}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := &upgrading{ResponseWriter: w}
 		proxy := &httputil.ReverseProxy{
@@ -432,6 +433,7 @@ func TestACallerWhoSendsAfterTheEndOfTheTargetGetsAll(t *testing.T) {
 	}
 	fmt.Fprint(connection, "here")
 	waittest.Receive(t, "the first sign", target.first)
+	waittest.Eventually(t, "the time of the caller to run, although it reads nothing", clock.HasWaiters)
 	fmt.Fprint(connection, "here")
 	got, err := io.ReadAll(answers)
 	if err != nil || string(got) != "last words" {
