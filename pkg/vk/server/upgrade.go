@@ -51,7 +51,7 @@ func (u *upgraded) Read(p []byte) (int, error) {
 	if err != nil {
 		u.ended()
 	}
-	if isReset(err) {
+	if isReset(err) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return n, io.EOF // What arrived is still on its way to the caller.
 	}
 	return n, err //nolint:wrapcheck // It may be io.EOF.

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -357,21 +358,17 @@ func TestACallerWhoStaysIsLeftAfterTheTarget(t *testing.T) {
 	waittest.Eventually(t, "no stream is open", f.noStreams)
 }
 
-// endedTarget is a connection that the target has ended. What it sent arrives after two signs of life of the caller.
+// endedTarget is a connection that the target has ended. What it sent arrives when the test lets it.
 type endedTarget struct {
 	io.Reader
 
-	first, second, closed chan struct{}
-	close                 sync.Once
+	// signs has what the caller sends, and the target refuses.
+	signs, arrives, closed chan struct{}
+	close                  sync.Once
 }
 
 func (e *endedTarget) Write([]byte) (int, error) {
-	select {
-	case <-e.first:
-		close(e.second)
-	default:
-		close(e.first)
-	}
+	e.signs <- struct{}{}
 	return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
 }
 
@@ -379,7 +376,7 @@ func (e *endedTarget) Read(p []byte) (int, error) {
 	select {
 	case <-e.closed:
 		return 0, net.ErrClosed
-	case <-e.second:
+	case <-e.arrives:
 		return e.Reader.Read(p)
 	}
 }
@@ -395,12 +392,37 @@ func (e *endedTarget) Close() error {
 
 // Clients send a sign of life every 5 s. What a target sent before its end may take longer to arrive.
 func TestACallerWhoSendsAfterTheEndOfTheTargetGetsAll(t *testing.T) {
-	target := &endedTarget{
-		Reader: strings.NewReader("last words"),
-		first:  make(chan struct{}), second: make(chan struct{}), closed: make(chan struct{}),
+	for name, end := range map[string]error{
+		"an orderly end": io.EOF, "a reset": &net.OpError{Op: "read", Err: syscall.ECONNRESET},
+		"an end within a record of TLS": io.ErrUnexpectedEOF,
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := &endedTarget{
+				Reader: io.MultiReader(strings.NewReader("last words"), iotest.ErrReader(end)),
+				signs:  make(chan struct{}, 3), arrives: make(chan struct{}), closed: make(chan struct{}),
+			}
+			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+			connection, answers := upgradeTo(t, &Server{options: Options{Clock: clock}}, target)
+			sign := func() {
+				t.Helper()
+				fmt.Fprint(connection, "here")
+				waittest.Receive(t, "a sign of life", target.signs)
+			}
+			sign()
+			waittest.Eventually(t, "the time of the caller to run, although it reads nothing", clock.HasWaiters)
+			sign()
+			close(target.arrives)
+			if got, err := io.ReadAll(answers); err != nil || string(got) != "last words" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			sign() // The caller's connection is still there, so nothing is lost that is on its way.
+		})
 	}
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	s := &Server{options: Options{Clock: clock}}
+}
+
+// upgradeTo returns a caller's connection that a server joins with the target's.
+func upgradeTo(t *testing.T, s *Server, target io.ReadWriteCloser) (net.Conn, io.Reader) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := &upgrading{ResponseWriter: w}
 		proxy := &httputil.ReverseProxy{
@@ -419,26 +441,18 @@ func TestACallerWhoSendsAfterTheEndOfTheTargetGetsAll(t *testing.T) {
 		proxy.ServeHTTP(caller, r)
 	}))
 	t.Cleanup(server.Close)
-
 	connection, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = connection.Close() }()
+	t.Cleanup(func() { _ = connection.Close() })
 	fmt.Fprint(connection, "GET / HTTP/1.1\r\nHost: c1\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
 	answers := bufio.NewReader(connection)
 	answer, err := http.ReadResponse(answers, nil) //nolint:bodyclose // The connection is closed.
 	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %v, %v", answer, err)
 	}
-	fmt.Fprint(connection, "here")
-	waittest.Receive(t, "the first sign", target.first)
-	waittest.Eventually(t, "the time of the caller to run, although it reads nothing", clock.HasWaiters)
-	fmt.Fprint(connection, "here")
-	got, err := io.ReadAll(answers)
-	if err != nil || string(got) != "last words" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	return connection, answers
 }
 
 // noStreams says whether no stream is open.
