@@ -42,13 +42,15 @@ func (l *lab) installDevices(ctx context.Context) error {
 			}
 		}
 		if err := until(ctx, patience, func(ctx context.Context) error { return c.hasDevices(ctx) }); err != nil {
-			return fmt.Errorf("waiting for the devices of %s, whose image `make devices-image` builds: %w", c.name, err)
+			return fmt.Errorf("waiting for the devices of %s: %w (`make devices-image` builds the driver's image, "+
+				"and `clusters load .local/images/devices.tar` puts it on the nodes)", c.name, err)
 		}
 	}
 	return nil
 }
 
-// removeDevices removes the driver and its devices.
+// removeDevices removes the driver and its devices, and waits until the driver has ended: the next run must not take it
+// for its own.
 func (l *lab) removeDevices(ctx context.Context) error {
 	if !l.containerd2 {
 		return nil
@@ -59,6 +61,13 @@ func (l *lab) removeDevices(ctx context.Context) error {
 		for i := range objects { // the driver goes first, while it has its rights
 			errs = append(errs, client.IgnoreNotFound(c.Delete(ctx, objects[len(objects)-1-i])))
 		}
+		errs = append(errs, until(ctx, patience, func(ctx context.Context) error {
+			err := c.Get(ctx, driverKey(), &corev1.Pod{})
+			if err == nil {
+				return fmt.Errorf("the driver of devices of %s has not ended", c.name)
+			}
+			return client.IgnoreNotFound(err)
+		}))
 	}
 	return errors.Join(errs...)
 }
@@ -73,10 +82,14 @@ func (c *cluster) hasDevices(ctx context.Context) error {
 		return nil
 	}
 	pod := &corev1.Pod{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: deviceDriver}, pod); err != nil {
+	if err := c.Get(ctx, driverKey(), pod); err != nil {
 		return err
 	}
 	return fmt.Errorf("there is no ResourceSlice. The driver: %v", pod.Status.ContainerStatuses)
+}
+
+func driverKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: deviceDriver}
 }
 
 // deviceObjects are the driver of a cluster's node, all that it needs, and the class of its devices.

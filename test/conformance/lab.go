@@ -56,7 +56,10 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 			}
 		}
 	}
-	return l, l.installDevices(ctx)
+	if err := l.installDevices(ctx); err != nil {
+		return nil, errors.Join(err, l.tearDown(context.WithoutCancel(ctx)))
+	}
+	return l, nil
 }
 
 // classes are the objects of clusters that manifests name.

@@ -74,6 +74,7 @@ func (o options) run(ctx context.Context) error {
 		if ran == nil {
 			return err
 		}
+		full = full && !ran.missed
 		known.merge(ran)
 		if err := errors.Join(err, known.write(o.results)); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (o options) run(ctx context.Context) error {
 		}
 	}
 	results := known.of(cases, list)
-	if full && o.report != "" {
+	if full {
 		r := report{results: results, list: list, source: known.Source, target: known.Target, on: time.Now()}
 		if err := r.write(o.report); err != nil {
 			return err
@@ -114,6 +115,7 @@ func (o options) playIn(
 	results := l.playAll(ctx, together, o.parallel, list)
 	results = append(results, l.playAll(ctx, alone, 1, list)...)
 	ran := recordsOf(results, l.source.version, l.target.version)
+	ran.missed = len(missed) > 0
 	if !o.keep {
 		if err := l.tearDown(context.WithoutCancel(ctx)); err != nil {
 			return ran, fmt.Errorf("removing everything: %w", err)

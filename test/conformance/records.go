@@ -15,6 +15,9 @@ type records struct {
 	Target string `json:"target"`
 	// Cases has what was found, by the name of the case.
 	Cases map[string]record `json:"cases"`
+
+	// missed says that the run left out cases with which the nodes cannot cope.
+	missed bool
 }
 
 type record struct {

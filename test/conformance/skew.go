@@ -81,7 +81,7 @@ func (s skewRuns) sorted() []skewRun {
 func (s skewRuns) text(cases []*testCase, list []*justification) string {
 	var text strings.Builder
 	runs := s.sorted()
-	text.WriteString("| source | target | cases | as with one version | otherwise |\n|---|---|---|---|---|\n")
+	text.WriteString("| source | target | cases | no difference of two versions | others |\n|---|---|---|---|---|\n")
 	for _, run := range runs {
 		r := report{results: run.Records.of(cases, list), list: list}
 		var differ []string

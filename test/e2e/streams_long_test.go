@@ -5,9 +5,11 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -248,8 +250,9 @@ func TestLargeFilesArriveAsTheyAreAndLeaveNothingBehind(t *testing.T) {
 		}
 	})
 	t.Run("as output of a command", func(t *testing.T) {
-		got := w.pipe(t, os.DevNull, "exec", web.Name, "--", "/whoami", "bytes", fmt.Sprint(largeSize))
-		expectSum(t, patternSum(), bytes.NewReader(got))
+		in, end := io.Pipe()
+		w.expectBack(t, patternSum(), in, func() { _ = end.Close() },
+			"exec", "-i", web.Name, "--", "/whoami", "bytes-held", fmt.Sprint(largeSize))
 	})
 	t.Run("by a forwarded port", func(t *testing.T) { w.forwardLarge(t, web.Name, file, sum) })
 	t.Run("to a container and back", func(t *testing.T) { w.attachLarge(t, file, sum) })
@@ -387,9 +390,38 @@ func (s *summed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// attachLarge sends the file to a container that repeats it. The container ends when all has come back: Kubernetes
-// drops what is on its way when a container ends, if the client sends a sign of life just then. It does so with any
-// pod.
+// expectBack runs kubectl until as much as a large file has come back with this checksum. Only then end lets the
+// program in the container end: Kubernetes drops what is on its way when a program ends, if the client sends a sign of
+// life just then. It does so with any pod.
+func (w *world) expectBack(t *testing.T, sum []byte, in io.Reader, end func(), args ...string) {
+	t.Helper()
+	back := &summed{Hash: sha256.New()}
+	var running errgroup.Group
+	ended, stop := context.WithCancelCause(t.Context())
+	running.Go(func() error {
+		err := w.stream(t.Context(), in, back, args...)
+		stop(err)
+		return err
+	})
+	eventually(t, "all data to come back", func(context.Context) error {
+		if n := back.size.Load(); n != largeSize {
+			return fmt.Errorf("%d bytes have arrived, and not %d; the end of kubectl: %w",
+				n, largeSize, cmp.Or(context.Cause(ended), errNotYet))
+		}
+		return nil
+	})
+	end()
+	if err := running.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := back.Sum(nil); !bytes.Equal(got, sum) {
+		t.Errorf("data with the sum %x arrived, want %x", got, sum)
+	}
+}
+
+var errNotYet = errors.New("not yet")
+
+// attachLarge sends the file to a container that repeats it.
 func (w *world) attachLarge(t *testing.T, file string, sum []byte) {
 	t.Helper()
 	template := quick(inTarget("c2", podTemplate("reader", "repeat")))
@@ -402,21 +434,7 @@ func (w *world) attachLarge(t *testing.T, file string, sum []byte) {
 		t.Fatal(err)
 	}
 	defer func() { _ = in.Close() }()
-	back := &summed{Hash: sha256.New()}
-	var attached errgroup.Group
-	attached.Go(func() error { return w.stream(t.Context(), in, back, "attach", "-i", "--quiet", "reader") })
-	eventually(t, "the file to come back", func(context.Context) error {
-		if n := back.size.Load(); n != largeSize {
-			return fmt.Errorf("%d bytes have arrived, and not %d", n, largeSize)
-		}
-		return nil
-	})
-	w.kubectl(t, "exec", "reader", "--", "/whoami", "kill", "1")
-	if err := attached.Wait(); err != nil {
-		t.Error(err)
-	}
-	if got := back.Sum(nil); !bytes.Equal(got, sum) {
-		t.Errorf("data with the sum %x arrived, want %x", got, sum)
-	}
+	w.expectBack(t, sum, in, func() { w.kubectl(t, "exec", "reader", "--", "/whoami", "kill", "1") },
+		"attach", "-i", "--quiet", "reader")
 	w.reaches(t, "reader", corev1.PodSucceeded)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,8 +33,13 @@ func (p process) transfer(command string, args []string) error {
 	if err != nil || size < 0 {
 		return fmt.Errorf("%q is not a number of bytes: %w", args[0], errUsage)
 	}
-	if command == "bytes" {
+	switch command {
+	case "bytes":
 		return writePattern(p.out, size)
+	case "bytes-held":
+		err := writePattern(p.out, size)
+		_, endErr := io.Copy(io.Discard, os.Stdin)
+		return errors.Join(err, endErr)
 	}
 	if err := writeLines(p.out, size); err != nil {
 		return err

@@ -31,6 +31,7 @@ Without a command, it serves.
   cat [FILE...]         print files, or the standard input
   repeat                print the standard input, and wait for SIGTERM
   bytes BYTES           print a pattern of so many bytes
+  bytes-held BYTES      the same, and wait for the end of the standard input
   lines BYTES           print numbered lines of so many bytes in all, and wait for SIGTERM
   terminal              print the size of the terminal, now and after each change, until a line is typed
   sum                   print the SHA-256 checksum of the standard input
@@ -156,7 +157,7 @@ func (p process) inspectOrFail(command string, args []string) error {
 		return p.eat(args)
 	case "kill":
 		return kill(args)
-	case "bytes", "lines", "repeat", "sum":
+	case "bytes", "bytes-held", "lines", "repeat", "sum":
 		return p.transfer(command, args)
 	case "install":
 		return install(args)
