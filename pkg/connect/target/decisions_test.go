@@ -53,10 +53,11 @@ func TestATargetMayDoWithoutALeaseIfItNeverHadOneOrSomebodyAcceptsIt(t *testing.
 		remembered, accepted int64
 		want                 bool
 	}{
-		"it never had one":                    {0, 0, true},
-		"it had one":                          {7, 0, false},
-		"it had one, and somebody accepts it": {7, 7, true},
-		"somebody accepted an earlier loss":   {7, 6, false},
+		"it never had one":                     {0, 0, true},
+		"it never had one, with an old accept": {0, 3, true},
+		"it had one":                           {7, 0, false},
+		"it had one, and somebody accepts it":  {7, 7, true},
+		"somebody accepted an earlier loss":    {7, 6, false},
 	} {
 		e := &engagement{leases: leases{own: types.NamespacedName{Namespace: "admiralty", Name: "us"}}}
 		err := e.doWithoutLease(hold.Request{Remembered: test.remembered, Accepted: test.accepted}, "it is gone")

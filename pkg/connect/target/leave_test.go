@@ -335,15 +335,21 @@ func TestATargetThatIsDeletedBeforeItsSecretIsReadIsReported(t *testing.T) {
 func TestALoopLeavesWithItsLastCredentials(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	gone := want{fingerprint: "gone", gone: true}
+	failed := failedWant(v1alpha1.ReasonSecretNotFound, "gone")
+	refused := failed
+	refused.config = f.refuser.config
 	for name, test := range map[string]struct {
-		was  want
-		last bool
+		was, is want
+		last    bool
 	}{
-		"it had credentials":  {f.refuser, true},
-		"its Secret was gone": {failedWant(v1alpha1.ReasonSecretNotFound, "gone"), false},
+		"it had credentials":                    {f.refuser, gone, true},
+		"its Secret was gone":                   {failed, gone, false},
+		"its credentials could not be used":     {refused, gone, false},
+		"not while it exists":                   {f.refuser, failed, false},
+		"not while it exists, with credentials": {failed, f.refuser, false},
 	} {
 		l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, test.was, nil)
-		l.set(gone)
+		l.set(test.is)
 		if last := l.want.last; (last != nil) != test.last || last != nil && last.fingerprint != test.was.fingerprint {
 			t.Errorf("%s: it leaves with %+v", name, last)
 		}
