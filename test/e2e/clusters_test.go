@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -91,6 +92,8 @@ func setUp(t *testing.T) *world {
 		t.Cleanup(func() { w.empty(t, c) }) // after the namespace's deletion
 		create(t, c, ns)
 	}
+	w.awaitAccount(t, w.c1)
+	w.awaitAccount(t, w.c2)
 	w.awaitRights(t, w.c2)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -101,6 +104,15 @@ func setUp(t *testing.T) *world {
 }
 
 func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
+
+// awaitAccount waits until pods may be created in the new namespace. A controller manager makes the account that they
+// need. It may have to lead again first, after a test in which its API server was away.
+func (w *world) awaitAccount(t *testing.T, c *cluster) {
+	t.Helper()
+	eventually(t, "the default ServiceAccount in "+c.name, func(ctx context.Context) error {
+		return c.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: "default"}, &corev1.ServiceAccount{})
+	})
+}
 
 // awaitRights waits until c1, as a source, may create PodChaperons in the new namespace of a target. The target's
 // manager binds the rights within moments. Pods that are created before go to another cluster.

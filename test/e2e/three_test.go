@@ -41,6 +41,7 @@ func setUpThree(t *testing.T) *three {
 	w.world = setUp(t)
 	t.Cleanup(func() { w.empty(t, w.c3) })
 	create(t, w.c3, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
+	w.awaitAccount(t, w.c3)
 	w.awaitRights(t, w.c3)
 	return w
 }

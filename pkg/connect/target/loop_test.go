@@ -201,3 +201,16 @@ func TestUnknownAddressesOfTheSourceAreReported(t *testing.T) {
 		t.Error("the target was dialled")
 	}
 }
+
+func TestAttemptsToConnectBecomeRarerUpToALimit(t *testing.T) {
+	backoff := newBackoff()
+	if first := backoff.Step(); first < time.Second || first > 2*time.Second {
+		t.Errorf("the first pause is %s", first)
+	}
+	for range 20 {
+		backoff.Step()
+	}
+	if last := backoff.Step(); last < 30*time.Second || last > 36*time.Second {
+		t.Errorf("the last pause is %s", last)
+	}
+}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -26,6 +27,7 @@ func TestWhatAnswersSayAboutATarget(t *testing.T) {
 		"in time":       {http.StatusOK, time.Second, v1alpha1.ReasonResponsive},
 		"a refusal":     {http.StatusForbidden, time.Second, v1alpha1.ReasonResponsive},
 		"invalid":       {http.StatusUnprocessableEntity, 0, v1alpha1.ReasonResponsive},
+		"just in time":  {http.StatusOK, responsive.SlowAfter, v1alpha1.ReasonResponsive},
 		"slow":          {http.StatusOK, 8 * time.Second, v1alpha1.ReasonSlow},
 		"too many":      {http.StatusTooManyRequests, 0, v1alpha1.ReasonThrottled},
 		"an error":      {http.StatusInternalServerError, 0, v1alpha1.ReasonFailing},
@@ -124,10 +126,13 @@ func TestStepsAreRepeatedOnlyIfTheTargetAnswers(t *testing.T) {
 			if got := l.patience(); got != misses {
 				t.Errorf("patience for %d attempts", got)
 			}
-			tries, done := 0, make(chan error)
+			tries, done, began := 0, make(chan error), f.clock.Now()
 			go func() { done <- l.persistently(t.Context(), func() error { tries++; return test.err }) }()
 			if err := f.passUntil(done); !errors.Is(err, test.err) || tries != test.tries {
 				t.Errorf("%d tries, and %v", tries, err)
+			}
+			if pause := f.clock.Since(began); pause < time.Duration(test.tries-1)*time.Second {
+				t.Errorf("all tries took %s", pause)
 			}
 		})
 	}
@@ -143,6 +148,35 @@ func (f fixture) passUntil(done <-chan error) error {
 			if f.clock.HasWaiters() {
 				f.clock.Step(time.Second)
 			}
+		}
+	}
+}
+
+func TestAStepIsNotRepeatedForACallerWhoHasLeft(t *testing.T) {
+	f := newFixture(t, http.StatusOK)
+	l := newLoop(f.connections, keyC2, f.refuser, nil)
+	l.quality.Note(responsive.Good, f.clock.Now())
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	tries, done := 0, make(chan error)
+	busy := apierrors.NewTooManyRequests("later", 1)
+	go func() { done <- l.persistently(ctx, func() error { tries++; return busy }) }()
+	if err := f.passUntil(done); !errors.Is(err, busy) || tries != 1 {
+		t.Errorf("%d tries, and %v", tries, err)
+	}
+}
+
+func TestOnlyAPassingErrorThatTheTargetToldIsAnAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"busy":      {apierrors.NewTooManyRequests("later", 1), true},
+		"a refusal": {apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "l", errors.New("no")), false},
+		"none came": {context.DeadlineExceeded, false},
+	} {
+		if got := isAnswer(test.err); got != test.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
