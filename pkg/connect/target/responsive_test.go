@@ -197,3 +197,30 @@ func TestASlowTargetGetsMoreTime(t *testing.T) {
 		t.Errorf("after a slow answer the deadline is %s, wary: %t", got, l.wary())
 	}
 }
+
+func TestALossCountsOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		was, is string
+		want    bool
+	}{
+		"it is lost":         {v1alpha1.ReasonConnected, v1alpha1.ReasonUnreachable, true},
+		"it is lost already": {v1alpha1.ReasonUnreachable, v1alpha1.ReasonUnreachable, false},
+		"it comes back":      {v1alpha1.ReasonUnreachable, v1alpha1.ReasonConnected, false},
+	} {
+		l := newLoop(newFixture(t, http.StatusOK).connections, keyC2, want{}, nil)
+		l.noteLoss(test.was, test.is)
+		if l.comeback.lost != test.want {
+			t.Errorf("%s: it counts as a loss: %t", name, l.comeback.lost)
+		}
+	}
+}
+
+func TestNothingIsSaidOfAnswersThatNobodyAskedFor(t *testing.T) {
+	f := newFixture(t, http.StatusOK)
+	if got := responsiveCondition(responsive.Decision{State: responsive.Unknown}, f.refuser); got.Type != "" {
+		t.Errorf("before there are enough: %+v", got)
+	}
+	if got := responsiveCondition(responsive.Decision{State: responsive.Responsive}, want{}); got.Type != "" {
+		t.Errorf("without credentials: %+v", got)
+	}
+}

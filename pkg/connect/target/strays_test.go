@@ -188,9 +188,9 @@ func TestManyTargetsAreNotNamedInASelector(t *testing.T) {
 	}
 }
 
-// TestStraysAreReadSoManyAtATime has namespaces of 2,500 strays each, in pages of strayPage.
+// TestStraysAreReadSoManyAtATime has namespaces of 3,000 strays each, in pages of strayPage.
 func TestStraysAreReadSoManyAtATime(t *testing.T) {
-	const each = 5 * strayPage
+	const each = 6 * strayPage
 	large := strings.Repeat("x", 1000)
 	var read []string
 	list := func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
