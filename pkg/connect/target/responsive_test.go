@@ -166,7 +166,7 @@ func TestAStepIsNotRepeatedForACallerWhoHasLeft(t *testing.T) {
 	}
 }
 
-func TestOnlyAPassingErrorThatTheTargetToldIsAnAnswer(t *testing.T) {
+func TestOnlyAPassingErrorOfTheTargetIsAnAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want bool

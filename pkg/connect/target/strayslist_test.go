@@ -23,7 +23,7 @@ func TestWhichPodChaperonsMayBeStrays(t *testing.T) {
 		change func(*v1alpha1.PodChaperon)
 		want   bool
 	}{
-		"one that names its proxy": {func(*v1alpha1.PodChaperon) {}, true},
+		"one that names its proxy":   {func(*v1alpha1.PodChaperon) {}, true},
 		"one with the longest name":  {func(c *v1alpha1.PodChaperon) { c.Name = longest }, true},
 		"not one with a longer name": {func(c *v1alpha1.PodChaperon) { c.Name = longest + "x" }, false},
 		"not one whose proxy is elsewhere": {
