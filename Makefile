@@ -22,7 +22,7 @@ BIN := .local/bin
 export GOFLAGS := $(filter-out -buildvcs=false,$(GOFLAGS)) -buildvcs=false
 
 # The settings of all builds. The linter uses them, too, so that it finds packages compiled: the dependencies are half
-# of Kubernetes. For the same reason, all tests are built with -race.
+# of Kubernetes. For the same reason, all tests are built with -race, and vet is left to the linter.
 STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
 ##@ Start here
@@ -130,9 +130,9 @@ kept = 2>&1 | { mkdir -p .local; tee .local/$(1).log; } || { hack/failures.sh .l
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests with the race detector
-	go test -race ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/... ./test/quality/... ./test/simulation/... \
-		./test/faults/... ./test/whoami/... ./test/conformance/... ./test/placement/... $(call kept,unit)
-	cd hack/clusters && go test -race ./...
+	go test -race -vet=off ./api/... ./cmd/... ./pkg/... ./hack/... ./test/performance/... ./test/quality/... \
+		./test/simulation/... ./test/faults/... ./test/whoami/... ./test/conformance/... ./test/placement/... $(call kept,unit)
+	cd hack/clusters && go test -race -vet=off ./...
 
 .PHONY: test-simulation
 test-simulation: ## Simulate 10,000 runs of clusters in which everything goes wrong: see docs/design/model.md
@@ -147,7 +147,7 @@ test-simulation-breakages: ## Break the product in many places, one at a time, a
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
 	hack/tools/build.sh helm
 	$(BIN)/clusters build etcd kube-apiserver kubectl
-	go test -race -p 3 -timeout 40m ./test/integration/... $(call kept,integration)
+	go test -race -vet=off -p 3 -timeout 40m ./test/integration/... $(call kept,integration)
 	$(MAKE) bench-memory-short
 
 .PHONY: test-integration-long
@@ -161,7 +161,7 @@ test-chart: ## Check the chart: lint, rendered variants against the Kubernetes s
 
 .PHONY: test-e2e
 test-e2e: clusters-program certmanager-program ## Run the end-to-end tests on real clusters (started and stopped unless they run)
-	cd hack/clusters && go test -tags e2e -count=1 -timeout 10m ./e2e
+	cd hack/clusters && go test -vet=off -tags e2e -count=1 -timeout 10m ./e2e
 	hack/e2e.sh
 
 .PHONY: test-e2e-long

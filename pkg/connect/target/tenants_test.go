@@ -202,3 +202,12 @@ func TestLabelsThatAVirtualNodeLoses(t *testing.T) {
 		t.Errorf("got %q, but they are lost already", got)
 	}
 }
+
+func TestALongListIsCutShort(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	for count, want := range map[int]string{1: "a", 3: "a, b, c", 4: "a, b, c and 1 more", 5: "a, b, c and 2 more"} {
+		if got := someOf(names[:count]); got != want {
+			t.Errorf("%d names: %q", count, got)
+		}
+	}
+}
