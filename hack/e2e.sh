@@ -65,7 +65,7 @@ tags=e2e timeout=40m
 if [[ -n ${E2E_LONG:-} ]]; then
   tags=e2e,long timeout=180m
 fi
-logged go test -race -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
+logged go test -race -vet=off -tags "$tags" -count=1 -v -timeout "$timeout" ./test/e2e/...
 
 if [[ -z ${E2E_LONG:-} ]]; then
   echo "==> faults, drawn from a seed"
@@ -78,4 +78,4 @@ echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)
 .local/bin/clusters up c1 c2 c3 --fake-nodes 2 # The clusters are equal, so that the scheduler spreads pods over all.
 make deploy
-logged go test -race -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
+logged go test -race -vet=off -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
