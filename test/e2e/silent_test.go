@@ -106,8 +106,8 @@ func TestASilentTargetKeepsItsPodsAndGetsNoNewOnes(t *testing.T) {
 	w.quiet(t, 8)
 }
 
-// calm returns an error if an old proxy is not as it was, a new one is in c2, or the virtual node is not as it should
-// be while c2's manager is silent.
+// calm returns an error if an old proxy is not as it was, or a new one is in c2. It also returns one if the virtual
+// node is not as it should be while c2's manager is silent.
 func (w *world) calm(ctx context.Context, old map[types.UID]bool) error {
 	p, err := w.placement(ctx)
 	if err != nil {

@@ -2,16 +2,13 @@ package target
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -79,22 +76,6 @@ func TestPodChaperonsThatMayBeCreatedCount(t *testing.T) {
 	}
 	if got := l.loop.counted(t.Context()); got != 5 {
 		t.Errorf("3 are there, and 2 are under way: counted %d", got)
-	}
-}
-
-// Only of copies does a refusal say that they are not ours any more. Rights on PodChaperons may be given again.
-func TestAPodChaperonThatMayNotBeDeletedIsTriedAgain(t *testing.T) {
-	l := newLeaving(t)
-	began := l.clock.Now()
-	l.answer = func() error {
-		if l.clock.Since(began) < leaveWithin/2 {
-			return apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("no right"))
-		}
-		return nil
-	}
-	l.gone(t.Context(), t.Context(), &l.refuser)
-	if left, event := l.left(t), l.event(); left != 0 || event != "" {
-		t.Errorf("%d PodChaperons stay: %s", left, event)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestStraysOfOneNamespaceEndWhateverAnotherOneAnswers(t *testing.T) {
 	}
 }
 
-// The first page of the namespace says that there are others, for ever.
+// Each page of the namespace says that there is another one.
 func TestANamespaceWithoutAnEndHasMoreStrays(t *testing.T) {
 	there := fakeOf(t, interceptor.Funcs{List: func(
 		_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption,
