@@ -63,12 +63,14 @@ func (c *checkout) in(t *testing.T) *checkout {
 	return &checkout{t: t, dir: c.dir, slot: c.slot}
 }
 
-// clusters runs the program and fails the test if it fails.
-func (c *checkout) clusters(args ...string) {
+// clusters runs the program, fails the test if it fails, and returns what it printed.
+func (c *checkout) clusters(args ...string) string {
 	c.t.Helper()
-	if out, err := c.run("clusters", args...); err != nil {
+	out, err := c.run("clusters", args...)
+	if err != nil {
 		c.t.Fatalf("clusters %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return out
 }
 
 // kubectl runs kubectl against a cluster, fails the test if it fails, and returns what it printed.

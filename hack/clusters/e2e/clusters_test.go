@@ -34,6 +34,7 @@ func TestLife(t *testing.T) {
 	t.Run("a service reaches its pod", func(t *testing.T) { testService(t, one.in(t)) })
 	t.Run("names lead to Services and to their pods", func(t *testing.T) { testNames(t, one.in(t)) })
 	t.Run("kubectl exec and logs work", func(t *testing.T) { testExecAndLogs(t, one.in(t)) })
+	t.Run("a link is limited until it is healed", func(t *testing.T) { testLimit(t, one.in(t)) })
 	t.Run("pods of all clusters reach one another, unless cut off", func(t *testing.T) { testPartition(t, one.in(t)) })
 	t.Run("an API server stops and starts", func(t *testing.T) { testAPIServer(t, one.in(t)) })
 	t.Run("up repairs what was killed, and pods live on", func(t *testing.T) { testRepair(t, one.in(t)) })
@@ -98,6 +99,20 @@ func testPartition(t *testing.T, c *checkout) {
 	c.clusters("heal", "c2")
 	if err := c.ask("c1", "a", address, "b"); err != nil {
 		t.Error(err)
+	}
+}
+
+func testLimit(t *testing.T, c *checkout) {
+	t.Helper()
+	c.clusters("limit", "c2", "--mbit", "100")
+	c.clusters("limit", "c2", "--mbit", "10")
+	c.kubectl("c2", "get", "nodes")
+	if status := c.clusters("status"); strings.Count(status, "limited") != 1 {
+		t.Errorf("not only c2 is limited:\n%s", status)
+	}
+	c.clusters("heal", "c2")
+	if status := c.clusters("status"); strings.Contains(status, "limited") {
+		t.Errorf("limited after it was healed:\n%s", status)
 	}
 }
 

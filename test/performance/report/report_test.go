@@ -40,6 +40,9 @@ func TestTheReportEqualsTheGoldenFile(t *testing.T) {
 				{Kind: "exec", Virtual: []float64{80, 90, 10}, Directly: []float64{100, 100, 100}},
 				{Kind: "attach", Virtual: []float64{69, 69, 69}, Directly: []float64{99, 100, 101}},
 			},
+			Limited: []LimitedStreams{{Mbit: 100, Kinds: []Stream{
+				{Kind: "exec", Virtual: []float64{11, 11, 11}, Directly: []float64{11.5, 11.5, 11.5}},
+			}}},
 		},
 	})
 	if err != nil {

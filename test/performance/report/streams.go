@@ -19,6 +19,15 @@ type Streams struct {
 	// MB is the size of each transfer in megabytes.
 	MB    int      `json:"mb"`
 	Kinds []Stream `json:"kinds"`
+	// Limited are the same kinds, with links of clusters that are limited.
+	Limited []LimitedStreams `json:"limited,omitempty"`
+}
+
+// LimitedStreams is the result for links of a limited rate.
+type LimitedStreams struct {
+	// Mbit is the rate of each cluster's link in each direction, in megabits per second.
+	Mbit  int      `json:"mbit"`
+	Kinds []Stream `json:"kinds"`
 }
 
 // Rounds returns how often each kind was measured.

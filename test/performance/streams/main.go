@@ -34,6 +34,7 @@ const deadline = 5 * time.Minute
 type options struct {
 	kubeconfig, result string
 	mb, rounds         int
+	links              links
 }
 
 func main() {
@@ -55,6 +56,8 @@ func start() error {
 		"file for the result, which the benchmark's report contains")
 	flag.IntVar(&o.mb, "mb", 100, "size of each transfer in megabytes")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of rounds, of which the medians count")
+	flag.Var(&o.links, "links",
+		"rates of the clusters' links in megabits per second, with which everything is measured again")
 	flag.Parse()
 	if o.mb < 1 || o.rounds < 1 {
 		return errors.New("-mb and -rounds are at least 1")
@@ -79,19 +82,31 @@ func measure(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, kind := range kinds() {
-		stream, err := s.compare(ctx, o, kind)
-		if err != nil {
-			return fmt.Errorf("measuring %s: %w", kind.name, err)
-		}
-		fmt.Printf("%s\n", stream.Row())
-		result.Kinds = append(result.Kinds, stream)
+	if result.Kinds, err = s.compareAll(ctx, o); err != nil {
+		return err
+	}
+	if result.Limited, err = s.compareLimited(ctx, o); err != nil {
+		return err
 	}
 	if result.Loads[1], err = load(); err != nil {
 		return err
 	}
 	fmt.Printf("Load average: %s before, %s at the end.\n", result.Loads[0], result.Loads[1])
 	return write(o.result, result)
+}
+
+// compareAll measures each kind of stream on both ways.
+func (s *side) compareAll(ctx context.Context, o options) ([]report.Stream, error) {
+	var streams []report.Stream
+	for _, kind := range kinds() {
+		stream, err := s.compare(ctx, o, kind)
+		if err != nil {
+			return nil, fmt.Errorf("measuring %s: %w", kind.name, err)
+		}
+		fmt.Printf("%s\n", stream.Row())
+		streams = append(streams, stream)
+	}
+	return streams, nil
 }
 
 // compare measures a kind of stream on both ways, after one transfer on each that does not count.

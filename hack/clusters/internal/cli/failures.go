@@ -11,6 +11,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/network"
 )
 
+// maxMbit is 100 gigabits per second, which no link of these clusters reaches.
+const maxMbit = 100_000
+
 func newPartition() *cobra.Command {
 	var cut network.Cut
 	cmd := &cobra.Command{
@@ -41,10 +44,33 @@ func newPartition() *cobra.Command {
 	return cmd
 }
 
+func newLimit() *cobra.Command {
+	var mbit int
+	cmd := &cobra.Command{
+		Use: "limit CLUSTER... --mbit NUMBER", Short: "Bound the rate of the links of clusters",
+		Long: "limit bounds what the named clusters send to the others and to this machine, and what they receive\n" +
+			"from them: so many megabits per second in each direction. `clusters heal` or `clusters up` end it.",
+		Args: cobra.MinimumNArgs(1),
+		PreRunE: func(*cobra.Command, []string) error {
+			if mbit < 1 || mbit > maxMbit {
+				return fmt.Errorf("--mbit is %d: want a number from 1 to %d", mbit, maxMbit)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
+				return c.Network().Limit(ctx, c.Name(), mbit)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&mbit, "mbit", 0, "megabits per second, in each direction")
+	return cmd
+}
+
 func newHeal() *cobra.Command {
 	return &cobra.Command{
-		Use: "heal [CLUSTER...]", Short: "End a partition",
-		Long: "heal connects the named clusters, or all clusters, with the others again.",
+		Use: "heal [CLUSTER...]", Short: "End a partition, or a limit of links",
+		Long: "heal connects the named clusters, or all clusters, with the others again, at full speed.",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
 				return c.Network().Heal(ctx, c.Name())

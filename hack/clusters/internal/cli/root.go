@@ -52,7 +52,7 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		newSetUp(), newBuild(), newUp(), newDown(), newStatus(), newImage(), newLoad(),
-		newPartition(), newHeal(), newStopAPIServer(), newStartAPIServer(),
+		newPartition(), newLimit(), newHeal(), newStopAPIServer(), newStartAPIServer(),
 		newFreeze(), newThaw(), newSave(), newSetBack(),
 	)
 	return root

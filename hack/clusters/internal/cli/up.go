@@ -153,9 +153,9 @@ func newDown() *cobra.Command {
 func newStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Args: cobra.NoArgs, Short: "Show the clusters of this checkout",
-		Long: "status shows, for each cluster, the components that run, whether a partition cuts it off, the\n" +
-			"address of its API server, whether its real node is ready, and the numbers of simulated nodes and\n" +
-			"of pods.",
+		Long: "status shows, for each cluster, the components that run, whether a partition cuts it off, or\n" +
+			"its link is limited, the address of its API server, whether its real node is ready, and the\n" +
+			"numbers of simulated nodes and of pods.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := open(cmd)
 			if err != nil {

@@ -13,6 +13,8 @@ type Status struct {
 	Up, Down []string
 	// Partitioned is true while a partition cuts the cluster off from the others.
 	Partitioned bool
+	// Limited is true while the rate of the cluster's link is bounded.
+	Limited bool
 	// Reachable is true if the API server answered. Only then are the fields below it known.
 	Reachable bool
 	NodeReady bool
@@ -41,6 +43,9 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		}
 	}
 	if status.Partitioned, err = c.Network().Partitioned(ctx, c.name); err != nil {
+		return status, err
+	}
+	if status.Limited, err = c.Network().Limited(ctx, c.name); err != nil {
 		return status, err
 	}
 	c.ask(ctx, &status)
@@ -85,8 +90,11 @@ func (s Status) Row() []string {
 		components += ", down: " + strings.Join(s.Down, " ")
 	}
 	network := "connected"
-	if s.Partitioned {
+	switch {
+	case s.Partitioned:
 		network = "partitioned"
+	case s.Limited:
+		network = "limited"
 	}
 	if !s.Reachable {
 		return []string{s.Name, components, network, s.Server, "-", "unknown", "-", "-"}

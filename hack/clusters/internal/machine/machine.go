@@ -25,7 +25,7 @@ func packages() map[string][]string {
 		"buildah":                     {"buildah"},
 		"containerd":                  {"containerd", "ctr"},
 		"containernetworking-plugins": {CNIPlugins + "/ptp", CNIPlugins + "/host-local", CNIPlugins + "/loopback"},
-		"iproute2":                    {"ip"},
+		"iproute2":                    {"ip", "tc"},
 		"mount":                       {"mount"},
 		"nftables":                    {"nft"},
 		"runc":                        {"runc"},

@@ -57,6 +57,17 @@ func TestPartitionRules(t *testing.T) {
 	}
 }
 
+func TestALimitLetsWholePacketsPass(t *testing.T) {
+	for mbit, want := range map[int]string{
+		10:     "qdisc replace dev c2 root tbf rate 10mbit burst 262144 latency 20ms",
+		10_000: "qdisc replace dev c2 root tbf rate 10000mbit burst 2500000 latency 20ms",
+	} {
+		if got := limitRule(mbit, ends("c2")[1]); got != want {
+			t.Errorf("%d Mbit/s: %s", mbit, got)
+		}
+	}
+}
+
 func TestACutInOneDirectionOrOfSomePackets(t *testing.T) {
 	for name, test := range map[string]struct {
 		cut        Cut

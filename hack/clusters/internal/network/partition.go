@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,15 +23,19 @@ type Cut struct {
 // Partition drops packets between a cluster and the others, without an answer to the sender. The machine itself still
 // reaches the cluster, so that tests can read its state, unless the cut says otherwise.
 func (n Network) Partition(ctx context.Context, cluster string, cut Cut) error {
-	if err := n.Heal(ctx, cluster); err != nil {
+	if err := n.endPartition(ctx, cluster); err != nil {
 		return err
 	}
 	_, err := n.nft(ctx, partitionRules(cluster, cut), "-f", "-")
 	return err
 }
 
-// Heal ends a partition. It does nothing if there is none.
+// Heal ends a partition, and a limit of the link. It does nothing if there is none.
 func (n Network) Heal(ctx context.Context, cluster string) error {
+	return errors.Join(n.endPartition(ctx, cluster), n.unlimit(ctx, cluster))
+}
+
+func (n Network) endPartition(ctx context.Context, cluster string) error {
 	partitioned, err := n.Partitioned(ctx, cluster)
 	if err != nil || !partitioned {
 		return err
