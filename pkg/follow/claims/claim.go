@@ -159,10 +159,17 @@ func (c *claim) givenFree() *claim {
 }
 
 // class is the entry that is kept of a StorageClass.
-type class struct{ isDefault bool }
+type class struct {
+	isDefault bool
+	immediate bool // It makes volumes before a pod uses them.
+}
 
 func classOf(sc *storagev1.StorageClass) class {
-	return class{isDefault: sc.Annotations[annotationDefaultClass] == "true"}
+	mode := ptr.Deref(sc.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+	return class{
+		isDefault: sc.Annotations[annotationDefaultClass] == "true",
+		immediate: mode == storagev1.VolumeBindingImmediate,
+	}
 }
 
 // namesOf returns the names of the claims to which a pod refers. Claims of generic ephemeral volumes are left out: they

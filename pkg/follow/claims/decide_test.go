@@ -165,6 +165,7 @@ func TestPlacesAreClustersWhereTheseAreKnown(t *testing.T) {
 }
 
 func TestTheClassOfACopy(t *testing.T) {
+	byDefault := class{isDefault: true}
 	for name, test := range map[string]struct {
 		original    claim
 		here, there classes
@@ -174,27 +175,27 @@ func TestTheClassOfACopy(t *testing.T) {
 		"a class that both have": {
 			original: claim{class: "fast"},
 			here:     classes{"fast": {}},
-			there:    classes{"fast": {}, "slow": {true}},
+			there:    classes{"fast": {}, "slow": byDefault},
 			want:     ptr.To("fast"),
 		},
 		"a class that the source does not know": {
 			original: claim{class: "fast"}, there: classes{"fast": {}}, want: ptr.To("fast"),
 		},
 		"a class that the target does not have": {
-			original: claim{class: "fast"}, here: classes{"fast": {}}, there: classes{"slow": {true}},
+			original: claim{class: "fast"}, here: classes{"fast": {}}, there: classes{"slow": byDefault},
 			objection: `is of storage class "fast", which does not exist there`,
 		},
 		"the source's default becomes the target's": {
-			original: claim{class: "gp3"}, here: classes{"gp3": {true}}, there: classes{"standard": {true}},
+			original: claim{class: "gp3"}, here: classes{"gp3": byDefault}, there: classes{"standard": byDefault},
 		},
 		"the source's default becomes the target's, even if it exists": {
-			original: claim{class: "gp3"}, here: classes{"gp3": {true}}, there: classes{"gp3": {}, "standard": {true}},
+			original: claim{class: "gp3"}, here: classes{"gp3": byDefault}, there: classes{"gp3": {}, "standard": byDefault},
 		},
 		"the source's default where the target has none": {
-			original: claim{class: "gp3"}, here: classes{"gp3": {true}}, there: classes{"gp3": {}}, want: ptr.To("gp3"),
+			original: claim{class: "gp3"}, here: classes{"gp3": byDefault}, there: classes{"gp3": {}}, want: ptr.To("gp3"),
 		},
 		"no class becomes the target's default": {
-			original: claim{noClass: true}, there: classes{"standard": {true}},
+			original: claim{noClass: true}, there: classes{"standard": byDefault},
 		},
 		"no class where the target has no default": {
 			original: claim{noClass: true}, there: classes{"standard": {}},
@@ -202,8 +203,8 @@ func TestTheClassOfACopy(t *testing.T) {
 		},
 		"volumes made by hand are of no class": {
 			original: claim{class: ""},
-			here:     classes{"gp3": {true}},
-			there:    classes{"standard": {true}},
+			here:     classes{"gp3": byDefault},
+			there:    classes{"standard": byDefault},
 			want:     ptr.To(""),
 		},
 	} {

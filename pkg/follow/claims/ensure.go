@@ -197,6 +197,9 @@ func (c *Claims) createCopy(ctx context.Context, pvc *corev1.PersistentVolumeCla
 		return fmt.Errorf("making claim %q in target %q: %w", key.Name, t.name, err)
 	}
 	c.options.Logger.Info("Made a claim", "claim", key, "target", t.name)
+	if here := c.source.storageClasses().Entry(original.class); here != nil && here.immediate {
+		c.recordVolumeUnused(pvc, original.class, t)
+	}
 	return nil
 }
 

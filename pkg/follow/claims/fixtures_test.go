@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +58,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.Claims = &Claims{options: Options{
 		Source: translate.Source{ClusterID: sourceName}, Clock: testingclock.NewFakeClock(noon()),
+		Recorder: &events.FakeRecorder{}, // It drops all events.
 		Exists:   func(context.Context, string) bool { return true },
 		Appeared: func(string) {},
 		Connected: func(_ context.Context, _ string, since time.Time) ([]string, error) {

@@ -289,6 +289,18 @@ func TestTheSizesOfEntries(t *testing.T) {
 	}
 }
 
+func TestAClassThatMakesVolumesBeforeAPodUsesThem(t *testing.T) {
+	for mode, want := range map[*storagev1.VolumeBindingMode]bool{
+		nil:                                   true, // the default
+		new(storagev1.VolumeBindingImmediate): true,
+		new(storagev1.VolumeBindingWaitForFirstConsumer): false,
+	} {
+		if got := classOf(&storagev1.StorageClass{VolumeBindingMode: mode}).immediate; got != want {
+			t.Errorf("%v: %t, want %t", mode, got, want)
+		}
+	}
+}
+
 func TestTheDefaultClass(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "": false} {
 		sc := &storagev1.StorageClass{}

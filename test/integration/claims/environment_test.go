@@ -58,11 +58,11 @@ func setUp(t env.T) {
 		logins[cluster] = cluster.User(t, user)
 	}
 	source.Install(t, roles, user)
-	createClasses(t, source, "gp3", "fast", "fixed-there", "only-here")
+	createClasses(t, source, "gp3", "fast", "fixed-there", "only-here", "waits")
 	for _, cluster := range clusters[1:] {
 		cluster.Install(t, roles, "")
 		cluster.BindSource(t, user)
-		createClasses(t, cluster, "standard", "fast", "fixed-there")
+		createClasses(t, cluster, "standard", "fast", "fixed-there", "waits")
 	}
 	follower, registry = newLeader(t)
 }
@@ -91,11 +91,15 @@ func newLeader(t env.T) (knows *claims.Claims, targets *engage.Registry) {
 }
 
 // createClasses creates storage classes. The first is the default. In targets "fixed-there" does not let claims grow.
+// All but "waits" make volumes at once.
 func createClasses(t env.T, cluster *env.Cluster, names ...string) {
 	t.Helper()
 	for i, name := range names {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/disks"}
 		class.AllowVolumeExpansion = new(name != "fixed-there" || cluster == source)
+		if name == "waits" {
+			class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
+		}
 		if i == 0 {
 			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 		}

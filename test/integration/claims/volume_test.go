@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/follow/claims"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -78,6 +79,19 @@ func TestACopyThatCannotGrowStaysAndAnEventReportsIt(t *testing.T) {
 	resize(t, original, "2Gi")
 	env.WaitForEvent(t, source, original, reasonNotExpanded, "")
 	waitForSize(t, c2.Cluster, original, "1Gi")
+}
+
+func TestAnEventReportsAVolumeInTheSourceThatNoPodUses(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	immediate := create(t, source, namespace, "immediate", followed)
+	waits := create(t, source, namespace, "waits", followed, ofClass("waits"))
+	pod := podWith(namespace, "waits", "immediate")
+	waitForObjection(t, pod, c2, "")
+	mustEnsure(t, pod, c2)
+	env.WaitForEvent(t, source, immediate, claims.ReasonVolumeUnused, `StorageClass "gp3"`)
+	if events := env.Events(t, source, waits); len(events) > 0 {
+		t.Errorf("%d events of the claim that waits for its first consumer: %s", len(events), events[0].Note)
+	}
 }
 
 func TestACopySelectsVolumesThatAreMadeByHandInItsTarget(t *testing.T) {
