@@ -43,7 +43,8 @@ func (s Subject) fenced() []string {
 	if err != nil || fence == 0 {
 		return nil
 	}
-	sentence := fmt.Sprintf("It is fenced: its target stops it %.0f s after it last heard of this cluster.",
+	sentence := fmt.Sprintf("It is fenced: its target, if its manager fences pods, stops it %.0f s after it last "+
+		"heard of this cluster.",
 		fence.Seconds())
 	if s.unready() != nil {
 		confirmed := timeouts.FenceHoldsAfterRestart(fence, translate.GracePeriod(&s.Pod.Spec))

@@ -11,9 +11,10 @@ import (
 
 func TestSummaryOfPodsInTargetsThatDoNotAnswer(t *testing.T) {
 	const (
-		runs      = "Pod team/web runs in c2 (virtual node admiralty-c2)"
-		unknown   = "; this is the status last seen: its virtual node is Unknown (Unauthorized)"
-		stops     = "\nIt is fenced: its target stops it 120 s after it last heard of this cluster."
+		runs    = "Pod team/web runs in c2 (virtual node admiralty-c2)"
+		unknown = "; this is the status last seen: its virtual node is Unknown (Unauthorized)"
+		stops   = "\nIt is fenced: its target, if its manager fences pods, stops it 120 s after it last heard of " +
+			"this cluster."
 		confirmed = " If it is deleted, its end is confirmed at most 390 s after the last renewal of this " +
 			"cluster's Lease there, or after a new leader began, and only while the reason of the target is " +
 			"Unreachable and the target's manager was not silent before."

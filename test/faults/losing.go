@@ -40,14 +40,19 @@ func losing() fault {
 // fencing is what the source says of the target's fencing, and of what keeps it from confirming the end of pods there.
 func (l *lab) fencing(ctx context.Context) string {
 	to, events := &v1alpha1.ClusterTarget{}, &corev1.EventList{}
-	err := errors.Join(
+	pod, err := l.fencedPod(ctx)
+	err = errors.Join(
+		err,
 		l.clusters[source].Get(ctx, client.ObjectKey{Name: target}, to),
 		l.clusters[source].List(ctx, events, client.MatchingFields{"involvedObject.kind": "ClusterTarget"}),
 	)
 	if err != nil {
 		return "what the source says is not known: " + err.Error()
 	}
-	says := []string{fmt.Sprintf("status.fences is %t", ptr.Deref(to.Status.Fences, false))}
+	says := []string{
+		fmt.Sprintf("status.fences is %t", ptr.Deref(to.Status.Fences, false)),
+		fmt.Sprintf("the pod is fenced after %q s", pod.Annotations[v1alpha1.AnnotationFencedAfter]),
+	}
 	for _, c := range to.Status.Conditions {
 		since := c.LastTransitionTime.Format(time.TimeOnly)
 		says = append(says, fmt.Sprintf("%s is %s (%s) since %s", c.Type, c.Status, c.Reason, since))

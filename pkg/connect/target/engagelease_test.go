@@ -86,6 +86,12 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 			if e.target.Fences() != test.fences || e.target.Changes() != test.changes {
 				t.Errorf("it fences: %t, changes: %t", e.target.Fences(), e.target.Changes())
 			}
+			// The target may answer nothing from now on.
+			r.loop.engaged, r.loop.doubts = e, 1
+			r.loop.look(t.Context(), want{})
+			if e.target.Fences() != test.fences || e.target.Changes() != test.changes {
+				t.Errorf("without an answer, it fences: %t, changes: %t", e.target.Fences(), e.target.Changes())
+			}
 		})
 	}
 }

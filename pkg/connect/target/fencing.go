@@ -40,12 +40,10 @@ func (was fencing) write(status v1alpha1.TargetStatus) *bool {
 	return ptr.To(was == fencingHolds)
 }
 
-// lookAtFencing notes whether the engaged target fences delegates of this source. A target that refuses a renewal may
+// fences says whether a target fences delegates of this source, as far as was seen. A target that refuses a renewal may
 // have withdrawn the rights of this source, whose delegates it then does not fence.
-func (l *loop) lookAtFencing() {
-	e := l.engaged
-	e.target.SetFences(e.hold != nil && !refused(e.hold.Failed()) &&
-		l.awake.Fences() && l.awake.State() != awake.Silent)
+func (l *loop) fences(e *engagement) bool {
+	return e.hold != nil && !refused(e.hold.Failed()) && l.awake.Fences() && l.awake.State() != awake.Silent
 }
 
 // refused says whether an error is a target's refusal of this source.

@@ -78,8 +78,7 @@ func TestATargetWhoseManagerIsSilentFencesNothing(t *testing.T) {
 	}}
 	for _, want := range []bool{true, false} {
 		l.awake.Look(lease, f.clock.Now())
-		l.lookAtFencing()
-		if got := l.engaged.target.Fences(); got != want {
+		if got := l.fences(l.engaged); got != want {
 			t.Errorf("after %s of silence, it fences: %t", f.clock.Since(l.awake.Since()), got)
 		}
 		f.clock.Step(timeouts.SilentAfter)
@@ -87,7 +86,7 @@ func TestATargetWhoseManagerIsSilentFencesNothing(t *testing.T) {
 	l.engaged.hold = nil
 	l.awake = awake.Observer{}
 	l.awake.Look(lease, f.clock.Now())
-	if l.lookAtFencing(); l.engaged.target.Fences() {
+	if l.fences(l.engaged) {
 		t.Error("a target without a Lease of this source fences")
 	}
 }

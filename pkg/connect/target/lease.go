@@ -139,11 +139,12 @@ func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) e
 	e.hold, l.epoch.is = h, h.Epoch()
 	d.fence.Until(h)
 	e.target.Confirms = h.Confirm
-	return e.askForFencing(ctx)
+	return l.askForFencing(ctx, e)
 }
 
-// askForFencing looks whether the target's manager fences delegates. Later looks at its Lease follow.
-func (e *engagement) askForFencing(ctx context.Context) error {
+// askForFencing looks whether the target's manager fences delegates. Later looks at its Lease follow, and the target
+// may answer none of them.
+func (l *loop) askForFencing(ctx context.Context, e *engagement) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
@@ -151,10 +152,10 @@ func (e *engagement) askForFencing(ctx context.Context) error {
 	if err := e.leases.client.Get(ctx, key, lease); err != nil {
 		return ignoreAbsent(fmt.Errorf("getting the Lease of the target's manager: %w", err))
 	}
-	_, fences := lease.Annotations[v1alpha1.AnnotationFences]
-	e.target.SetFences(fences)
-	_, changes := lease.Annotations[v1alpha1.AnnotationChanges]
-	e.target.SetChanges(changes)
+	l.leasesIn = key.Namespace
+	l.awake.Look(lease, l.options.Clock.Now())
+	e.target.SetFences(l.fences(e))
+	e.target.SetChanges(l.awake.Changes())
 	return nil
 }
 
@@ -299,7 +300,7 @@ func (l *loop) look(ctx context.Context, w want) bool {
 	case l.awake.Due(now):
 		l.lookAwake(ctx)
 	}
-	l.lookAtFencing()
+	e.target.SetFences(l.fences(e))
 	l.report(ctx, w, l.findingAbout(w))
 	return false
 }

@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,6 +38,9 @@ func (f *Feedback) registerFenced(mgr manager.Manager) error {
 		Named("feedback-fenced").
 		Watches(&v1alpha1.ClusterTarget{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.Target{}, &handler.EnqueueRequestForObject{}).
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lookAtLost),
+		}).
 		Complete(reconcile.Func(f.ReconcileLost))
 	if err != nil {
 		return fmt.Errorf("building the controller of lost targets: %w", err)
@@ -77,17 +83,16 @@ func (f *Feedback) confirmAll(ctx context.Context, target client.Object, proxies
 		return nil
 	}
 	silent := f.options.Clock.Since(heard)
+	var errs []error
 	for _, proxy := range proxies {
 		if surelyFenced(proxy, silent) {
-			if err := f.confirmFenced(ctx, proxy); err != nil {
-				return err
-			}
+			errs = append(errs, f.confirmFenced(ctx, proxy))
 		}
 	}
 	if len(proxies) > 0 {
 		f.warnOfSibling(target)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // fencedOn lists the proxies on a node that its target fences.

@@ -48,10 +48,13 @@ func (p *plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return status
 }
 
-// bindTo binds the pod to the target's node. If the target fences the delegate, the binding also notes on the pod after
-// which time. So this costs no request, and the next leader knows it, too.
+// bindTo binds the pod to the target's node. If the target is to fence the delegate, the binding also notes on the pod
+// after which time. So this costs no request, and the next leader knows it, too.
 func (p *plugin) bindTo(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, t *placement.Target) *fwk.Status {
-	fence, problem := p.placer.Delegates.Fenced(t, pod)
+	fence, problem, err := p.placer.Delegates.Fenced(t, pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
 	if problem == "" {
 		problem, _ = translate.FenceProblem(pod, fence)
 	}

@@ -15,7 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	fakeclients "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -211,6 +213,8 @@ type bindingHandle struct {
 
 func (h bindingHandle) ClientSet() kubernetes.Interface { return h.clients }
 
+func (bindingHandle) EventRecorder() events.EventRecorderLogger { return quiet{} }
+
 // bindings returns the bindings that were sent.
 func (h bindingHandle) bindings() []*corev1.Binding {
 	var sent []*corev1.Binding
@@ -223,25 +227,48 @@ func (h bindingHandle) bindings() []*corev1.Binding {
 	return sent
 }
 
+// Whether the target fences counts when it is lost. It may fence nothing just now, because its manager was silent.
 func TestAPodThatIsBoundToTheTargetThatRunsItIsMarkedAsFenced(t *testing.T) {
+	for _, fences := range []bool{true, false} {
+		w, handle, c1 := newFencing(t, fences)
+		pod := fencedPod()
+		w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p", func(c *v1alpha1.PodChaperon) {
+			c.Annotations = map[string]string{v1alpha1.AnnotationFenceAfter: "60"}
+			c.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+		}))
+		if done, err := w.bindScheduled(t.Context(), pod); err != nil || !done {
+			t.Fatalf("the target fences: %t; bound: %t, %v", fences, done, err)
+		}
+		sent := handle.bindings()
+		if len(sent) != 1 || sent[0].Target.Name != c1.NodeName || sent[0].UID != pod.UID ||
+			sent[0].Annotations[v1alpha1.AnnotationFencedAfter] != "60" {
+			t.Errorf("the target fences: %t; bindings: %v", fences, sent)
+		}
+	}
+}
+
+func TestAFencedPodIsBoundOnceItsPodChaperonIsShown(t *testing.T) {
+	w, handle, c1 := newFencing(t, true)
+	status := w.bindTo(t.Context(), framework.NewCycleState(), fencedPod(), c1.Target)
+	if status.IsSuccess() || len(handle.bindings()) > 0 {
+		t.Errorf("status %v, bindings %v", status, handle.bindings())
+	}
+}
+
+// newFencing returns a world with a target in which the source holds a Lease.
+func newFencing(t *testing.T, fences bool) (*world, bindingHandle, *target) {
+	t.Helper()
 	w := newWorld()
-	pod := newPod("p", nil)
-	handle := bindingHandle{clients: fakeclients.NewClientset(pod)}
+	handle := bindingHandle{clients: fakeclients.NewClientset(fencedPod())}
 	w.handle, w.binder = handle, &playedBinder{}
 	c1 := w.engage(t, "c1", interceptor.Funcs{})
 	c1.Confirms = func(context.Context) error { return nil }
-	c1.SetFences(true)
+	c1.SetFences(fences)
+	return w, handle, c1
+}
+
+func fencedPod() *corev1.Pod {
+	pod := newPod("p", nil)
 	pod.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
-	w.placer.Delegates.Seen(c1.Target, newChaperon("c", "p", func(c *v1alpha1.PodChaperon) {
-		c.Annotations = map[string]string{v1alpha1.AnnotationFenceAfter: "60"}
-		c.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
-	}))
-	if done, err := w.bindScheduled(t.Context(), pod); err != nil || !done {
-		t.Fatalf("bound: %t, %v", done, err)
-	}
-	sent := handle.bindings()
-	if len(sent) != 1 || sent[0].Target.Name != c1.NodeName || sent[0].UID != pod.UID ||
-		sent[0].Annotations[v1alpha1.AnnotationFencedAfter] != "60" {
-		t.Errorf("bindings: %v", sent)
-	}
+	return pod
 }

@@ -372,7 +372,7 @@ func TestAPodChaperonAsksForFencingOnlyIfTheSourceIsHeardOf(t *testing.T) {
 		"the pod turns it off":    {change: off, policy: byDefault},
 		"the target has no Lease": {fenced, nil, func(t *Target) { t.Confirms = nil }, "", 0, "no Lease"},
 		"an earlier version is there": {
-			fenced, nil, func(t *Target) { t.SetFences(false) }, "120", 0, "fences no delegates",
+			fenced, nil, func(t *Target) { t.SetFences(false) }, "120", 2 * time.Minute, "fences no delegates",
 		},
 		"the target is the source itself": {change: fenced, target: func(t *Target) { t.Itself = true }},
 	} {
@@ -399,7 +399,10 @@ func TestAPodChaperonAsksForFencingOnlyIfTheSourceIsHeardOf(t *testing.T) {
 				t.Errorf("the PodChaperon asks for %q, want %q", got, test.want)
 			}
 			w.Delegates.Seen(at, chaperon)
-			fence, problem := w.Delegates.Fenced(at, pod)
+			fence, problem, err := w.Delegates.Fenced(at, pod)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if fence != test.fence || !strings.Contains(problem, test.problem) ||
 				(problem != "") != (test.problem != "") {
 				t.Errorf("fenced after %s, problem %q", fence, problem)
@@ -420,9 +423,9 @@ func TestAPodChaperonOfAnEarlierVersionIsNotFenced(t *testing.T) {
 	}
 	w.Delegates.Seen(at, chaperon)
 	pod.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
-	fence, problem := w.Delegates.Fenced(at, pod)
-	if fence != 0 || !strings.Contains(problem, "without the annotation") {
-		t.Errorf("fenced after %s, problem %q", fence, problem)
+	fence, problem, err := w.Delegates.Fenced(at, pod)
+	if err != nil || fence != 0 || !strings.Contains(problem, "without the annotation") {
+		t.Errorf("fenced after %s, problem %q, error %v", fence, problem, err)
 	}
 }
 

@@ -201,7 +201,7 @@ func stored(t *testing.T, at *Target) *v1alpha1.PodChaperon {
 	return &list.Items[0]
 }
 
-func TestAProxyWithoutPodChaperonIsNotFencedYet(t *testing.T) {
+func TestNobodyKnowsWhetherAProxyWithoutPodChaperonIsFenced(t *testing.T) {
 	pod := newPod("p", nil)
 	pod.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
 	for name, known := range map[string]bool{"nothing is known of it": false, "another target has one": true} {
@@ -213,8 +213,8 @@ func TestAProxyWithoutPodChaperonIsNotFencedYet(t *testing.T) {
 			if known {
 				w.Delegates.Seen(w.engage(t, "c2", interceptor.Funcs{}), newChaperon("c", "p"))
 			}
-			if fence, problem := w.Delegates.Fenced(at, pod); fence != 0 || problem == "" {
-				t.Errorf("fenced after %s, problem %q", fence, problem)
+			if fence, problem, err := w.Delegates.Fenced(at, pod); !errors.Is(err, errNotShown) {
+				t.Errorf("fenced after %s, problem %q, error %v", fence, problem, err)
 			}
 		})
 	}

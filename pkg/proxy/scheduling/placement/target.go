@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,31 +65,39 @@ func (t *Target) fence(proxy *corev1.Pod) time.Duration {
 	return translate.FenceOf(proxy, t.Policy())
 }
 
-// Fenced returns after which silence of this source the target stops the proxy's delegate, as the target's cache shows
-// its PodChaperon. It is 0 for never. The problem is not empty if the pod or the target's policy asks for fencing, and
-// the delegate cannot be fenced, or its PodChaperon says something else.
-func (d *Delegates) Fenced(t *Target, proxy *corev1.Pod) (fence time.Duration, problem string) {
+// errNotShown says that the target's cache does not show a PodChaperon that exists.
+var errNotShown = errors.New("the target's cache does not show the PodChaperon yet, which says after which time the " +
+	"delegate is fenced")
+
+// Fenced returns after which silence of this source the target is to stop the proxy's delegate, as the target's cache
+// shows its PodChaperon. It is 0 for never. Fenced returns an error if the cache does not show it.
+//
+// The problem is not empty if the pod or the target's policy asks for fencing, and the target does not fence the
+// delegate now, or its PodChaperon says something else. A target that does not fence now may do so later. So it counts
+// whether it fences when it is lost, and not here.
+func (d *Delegates) Fenced(t *Target, proxy *corev1.Pod) (fence time.Duration, problem string, err error) {
 	wanted := translate.FenceOf(proxy, t.Policy())
-	if wanted == 0 || t.Itself {
-		return 0, ""
-	}
 	switch {
+	case wanted == 0 || t.Itself:
+		return 0, "", nil
 	case t.Confirms == nil:
 		return 0, "this pod is not fenced: this cluster holds no Lease in the target; see there leases.enabled, " +
-			"sourceController.enabled and the ClusterSource or Source, and give each source a user of its own"
-	case !t.Fences():
-		return 0, "this pod is not fenced: the target's manager fences no delegates; " +
-			"helm upgrade there, unless it is only silent or refuses this cluster"
+			"sourceController.enabled and the ClusterSource or Source, and give each source a user of its own", nil
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if known, ok := d.byProxy[proxy.UID]; ok && known.chaperons[t] != nil {
-		value := known.chaperons[t].Annotations[v1alpha1.AnnotationFenceAfter]
-		fence, _ = translate.Fence(value) // An invalid one is 0.
+	known, ok := d.byProxy[proxy.UID]
+	if !ok || known.chaperons[t] == nil {
+		return 0, "", errNotShown
 	}
-	if fence == 0 {
+	value := known.chaperons[t].Annotations[v1alpha1.AnnotationFenceAfter]
+	if fence, _ = translate.Fence(value); fence == 0 { // An invalid one is 0.
 		const text = "this pod is not fenced: its PodChaperon was made without the annotation "
-		return 0, text + v1alpha1.AnnotationFenceAfter
+		return 0, text + v1alpha1.AnnotationFenceAfter, nil
 	}
-	return fence, ""
+	if !t.Fences() {
+		problem = "this pod is not fenced now: the target's manager fences no delegates; " +
+			"helm upgrade there, unless it is only silent or refuses this cluster"
+	}
+	return fence, problem, nil
 }
