@@ -32,7 +32,11 @@ func (s *state) lacksChanges(chaperon *v1alpha1.PodChaperon) *v1alpha1.PodChaper
 
 // change gives the PodChaperon the changes of its proxy, as both API servers have them now. So the last state wins,
 // whoever led before, and however long the target could not be reached.
-func (r *reconciler) change(ctx context.Context, proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) error {
+func (r *reconciler) change(ctx context.Context, proxy *corev1.Pod, p *plan) error {
+	if !r.mayRead(p) {
+		return nil
+	}
+	chaperon := p.change
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	whole := &corev1.Pod{}

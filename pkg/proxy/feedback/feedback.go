@@ -34,6 +34,12 @@ const (
 	workersPerTarget = 10
 	firstRetry       = 5 * time.Millisecond
 	lastRetry        = 30 * time.Second
+
+	// readsPerSecond is how often one target may give cause to read from the source's API server, after readsBurst: it
+	// shows another version of a PodChaperon, or one whose proxy is not in the cache.
+	readsPerSecond, readsBurst = 300, 3000
+	// readLater is how long a read waits that the budget does not allow.
+	readLater = 5 * time.Second
 )
 
 type requestQueue = engage.Queue[reconcile.Request]
@@ -148,6 +154,7 @@ func (f *Feedback) Reconciler(target *engage.Target) reconcile.Reconciler {
 		budget:      rate.NewLimiter(warningsPerSecond, warningsBurst),
 		annotations: rate.NewLimiter(annotationsPerSecond, annotationsBurst),
 		statuses:    rate.NewLimiter(statusesPerSecond, statusesBurst),
+		reads:       rate.NewLimiter(readsPerSecond, readsBurst),
 	}
 }
 

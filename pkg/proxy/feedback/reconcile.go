@@ -39,9 +39,9 @@ type reconciler struct {
 	target   *engage.Target
 	asks     asks
 	ends     *ends
-	// budget is that of the target's warnings, annotations that of writes of its annotations, and statuses that of
-	// writes of its statuses.
-	budget, annotations, statuses *rate.Limiter
+	// budget is that of the target's warnings, annotations that of writes of its annotations, statuses that of writes
+	// of its statuses, and reads that of reads of the source's API server for which the target gives cause.
+	budget, annotations, statuses, reads *rate.Limiter
 }
 
 // Reconcile reads a proxy and its PodChaperons in the target from caches, decides, and acts. The objects belong to the
@@ -111,13 +111,13 @@ func (r *reconciler) unlessForbidden(err error, s state) error {
 func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, proxy *corev1.Pod, p *plan) error {
 	var errs []error
 	for _, e := range p.endings {
-		errs = append(errs, r.endDelegate(ctx, key, e))
+		errs = append(errs, r.endDelegate(ctx, key, e, p))
 	}
 	if p.prove != nil {
 		errs = append(errs, r.prove(ctx, proxy, p.prove))
 	}
 	if p.change != nil {
-		errs = append(errs, r.change(ctx, proxy, p.change))
+		errs = append(errs, r.change(ctx, proxy, p))
 	}
 	if p.annotations != nil {
 		errs = append(errs, r.annotate(ctx, proxy, p))
@@ -148,9 +148,22 @@ func (r *reconciler) carryOut(ctx context.Context, key types.NamespacedName, pro
 	return errors.Join(errs...)
 }
 
-func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending) error {
+// mayRead says whether the budget allows a read of the source's API server. Otherwise it notes in the plan to look
+// later.
+func (r *reconciler) mayRead(p *plan) bool {
+	if r.reads.AllowN(r.options.Clock.Now(), 1) {
+		return true
+	}
+	p.waitFor(readLater)
+	return false
+}
+
+func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, e ending, p *plan) error {
 	parent := gate.ParentOf(e.chaperon)
 	if e.ifOrphan {
+		if !r.mayRead(p) {
+			return nil
+		}
 		pod := corev1.SchemeGroupVersion.WithKind("Pod")
 		uid, err := liveUID(ctx, r.options.APIReader, pod, parent.Key)
 		if err != nil {

@@ -55,6 +55,32 @@ func TestTheStatusesOfOneTargetAreWrittenAtALimitedRate(t *testing.T) {
 	}
 }
 
+// A target can show another version of a PodChaperon, or one without a proxy, as often as it likes.
+func TestATargetGivesCauseToReadAtALimitedRate(t *testing.T) {
+	for name, s := range map[string]*scene{
+		"a change that the PodChaperon lacks": newScene(t, proxy(labelled), ours()),
+		"a PodChaperon without a proxy":       newScene(t, ours()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			worker, ok := s.reconciler.(*reconciler)
+			if !ok || !worker.reads.AllowN(s.clock.Now(), readsBurst) {
+				t.Fatal("there is no burst")
+			}
+			s.fail["live proxy"] = errDown
+			result, err := s.reconcile()
+			if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > readLater {
+				t.Errorf("result %v, error %v", result, err)
+			}
+			delete(s.fail, "live proxy")
+			s.clock.SetTime(s.clock.Now().Add(readLater))
+			s.mustReconcile()
+			if len(s.requests) != 1 {
+				t.Errorf("requests %v", s.requests)
+			}
+		})
+	}
+}
+
 func TestAStatusThatWaitsIsWrittenLater(t *testing.T) {
 	s := newScene(t, proxy(), ours())
 	s.spend(0)
