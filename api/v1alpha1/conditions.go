@@ -111,6 +111,8 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonNodeConflict means that a node with the name of the virtual node exists and is not ours.
 	ReasonNodeConflict = "NodeConflict"
+	// ReasonInvalidExpression means that the target's excludedLabelsRegexp is too large.
+	ReasonInvalidExpression = "InvalidExpression"
 )
 
 // ConditionAddresses is a condition of proxies. It is False if the proxy does not show an address that the target

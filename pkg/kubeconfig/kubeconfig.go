@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/plainyaml"
 )
 
 // Rules say which fields a kubeconfig may have. The zero value is the strictest.
@@ -29,6 +31,10 @@ func (e *NotAllowedError) Error() string { return e.message }
 // message for the author of the kubeconfig, who can correct it. A *NotAllowedError is among the errors if the rules do
 // not allow a field.
 func Parse(data []byte, contextName string, rules Rules) (*rest.Config, error) {
+	if err := plainyaml.Check(data); err != nil {
+		return nil, errors.New("it is not a kubeconfig, or has YAML aliases (*name), which are not allowed here: " +
+			"write out what they stand for")
+	}
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return nil, errors.New("it is not a kubeconfig") // The parser's error may quote a secret.

@@ -151,12 +151,21 @@ func TestRulesForbidFields(t *testing.T) {
 	}
 }
 
+func TestAliasesAreRefused(t *testing.T) {
+	const aliased = "extensions: &x [{name: a}]\npreferences: {extensions: *x}\n"
+	_, err := kubeconfig.Parse([]byte(aliased+good), "b", kubeconfig.Rules{})
+	if err == nil || !strings.Contains(err.Error(), "aliases") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // FuzzParse checks that the strictest rules let nothing pass, whatever a tenant writes.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good), "b")
 	f.Add([]byte(strings.Replace(good, "token: secret-token", "exec: {command: sh}", 1)), "")
 	f.Add([]byte(strings.Replace(good, "https://c.", "https://u:p@c.", 1)), "a")
 	f.Add([]byte(`{"clusters":[{"name":"c","cluster":{"server":"https://x","proxy-url":"%zz"}}]}`), "")
+	f.Add([]byte("a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"), "")
 	f.Fuzz(func(t *testing.T, data []byte, context string) {
 		config, err := kubeconfig.Parse(data, context, kubeconfig.Rules{})
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 // MoveAdded moves constraints that somebody added to an unbound proxy after its admission to the delegate's
 // constraints, in place. API servers let others add a node selector or node affinity to a pod while it has scheduling
 // gates, as queueing systems do. They are about the nodes of targets. A proxy whose spec's constraints choose the
-// virtual node keeps them.
+// virtual node keeps them. So does a proxy to which somebody adds too many alternatives to combine them: it then fits
+// no virtual node.
 //
 // Our scheduler sees proxies so. What the API server has stays as it is.
 func MoveAdded(proxy *corev1.Pod) {
@@ -27,21 +28,21 @@ func MoveAdded(proxy *corev1.Pod) {
 	}
 	added := maps.Clone(proxy.Spec.NodeSelector)
 	maps.DeleteFunc(added, func(key, value string) bool { return chosen.NodeSelector[key] == value })
-	addsAffinity := affinity != nil && nodeAffinityOf(chosen.Affinity) == nil
-	if len(added) == 0 && !addsAffinity {
+	addedAffinity := nodeAffinityAdded(nodeAffinityOf(chosen.Affinity), affinity)
+	if len(added) == 0 && addedAffinity == nil || tooMany(nodeAffinityOf(original.Affinity), addedAffinity) {
 		return
 	}
 	proxy.Spec.NodeSelector = chosen.NodeSelector
 	if len(added) > 0 {
 		original.NodeSelector = withSelector(original.NodeSelector, added)
 	}
-	if addsAffinity {
+	if addedAffinity != nil {
 		proxy.Spec.Affinity = proxy.Spec.Affinity.DeepCopy()
-		proxy.Spec.Affinity.NodeAffinity = nil
+		proxy.Spec.Affinity.NodeAffinity = nodeAffinityOf(chosen.Affinity)
 		if original.Affinity == nil {
 			original.Affinity = &corev1.Affinity{}
 		}
-		original.Affinity.NodeAffinity = both(original.Affinity.NodeAffinity, affinity)
+		original.Affinity.NodeAffinity = both(original.Affinity.NodeAffinity, addedAffinity)
 	}
 	if encoded, err := original.encode(); err == nil {
 		proxy.Annotations = maps.Clone(proxy.Annotations)
@@ -61,6 +62,67 @@ func nodeAffinityOf(affinity *corev1.Affinity) *corev1.NodeAffinity {
 		return nil
 	}
 	return affinity.NodeAffinity
+}
+
+// nodeAffinityAdded returns what an affinity has beyond what it had before, or nil.
+func nodeAffinityAdded(before, now *corev1.NodeAffinity) *corev1.NodeAffinity {
+	if before == nil || now == nil {
+		return now
+	}
+	added := &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: termsAdded(
+			before.RequiredDuringSchedulingIgnoredDuringExecution, now.RequiredDuringSchedulingIgnoredDuringExecution),
+		PreferredDuringSchedulingIgnoredDuringExecution: withAdded(
+			nil,
+			now.PreferredDuringSchedulingIgnoredDuringExecution,
+			before.PreferredDuringSchedulingIgnoredDuringExecution,
+		),
+	}
+	if added.RequiredDuringSchedulingIgnoredDuringExecution == nil &&
+		added.PreferredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return added
+}
+
+// termsAdded returns what was added to each of the alternatives. API servers let others add to an alternative, and add
+// no alternative. If one of them is as before, nothing more is required.
+func termsAdded(before, now *corev1.NodeSelector) *corev1.NodeSelector {
+	if before == nil || now == nil {
+		return now
+	}
+	if len(before.NodeSelectorTerms) != len(now.NodeSelectorTerms) {
+		return nil
+	}
+	added := &corev1.NodeSelector{}
+	for i, was := range before.NodeSelectorTerms {
+		is := now.NodeSelectorTerms[i]
+		term := corev1.NodeSelectorTerm{
+			MatchExpressions: withAdded(nil, is.MatchExpressions, was.MatchExpressions),
+			MatchFields:      withAdded(nil, is.MatchFields, was.MatchFields),
+		}
+		if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
+			return nil
+		}
+		if !has(added.NodeSelectorTerms, term) {
+			added.NodeSelectorTerms = append(added.NodeSelectorTerms, term)
+		}
+	}
+	return added
+}
+
+// maxTerms is how many alternatives both may make.
+const maxTerms = 1000
+
+// tooMany says whether both would make too many alternatives. API servers accept ten thousand in each.
+func tooMany(a, b *corev1.NodeAffinity) bool {
+	terms := func(affinity *corev1.NodeAffinity) int {
+		if affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+			return 0
+		}
+		return len(affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+	}
+	return terms(a)*terms(b) > maxTerms
 }
 
 // both returns the affinity that requires what two affinities require, and prefers what either prefers.

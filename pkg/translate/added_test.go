@@ -14,11 +14,21 @@ import (
 func requiring(keys ...string) *corev1.NodeAffinity {
 	selector := &corev1.NodeSelector{}
 	for _, key := range keys {
-		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}},
-		})
+		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, term(key))
 	}
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}
+}
+
+// require adds a label to an alternative.
+func require(affinity *corev1.NodeAffinity, alternative int, key string) {
+	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	terms[alternative].MatchExpressions = append(terms[alternative].MatchExpressions, term(key).MatchExpressions...)
+}
+
+func term(key string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}},
+	}
 }
 
 func TestConstraintsThatWereAddedAreTheDelegates(t *testing.T) {
@@ -53,6 +63,72 @@ func TestConstraintsThatWereAddedAreTheDelegates(t *testing.T) {
 	}
 	if diff := cmp.Diff(gpuToleration, got.Tolerations[len(got.Tolerations)-1]); diff != "" {
 		t.Errorf("unexpected toleration (-want +got):\n%s", diff)
+	}
+}
+
+// choosingAlternatives returns a proxy whose annotation chooses virtual nodes with the label a, or with b.
+func choosingAlternatives(t *testing.T) *corev1.Pod {
+	t.Helper()
+	const chosen = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
+		"{matchExpressions: [{key: a, operator: Exists}]}, {matchExpressions: [{key: b, operator: Exists}]}]}}}"
+	return mustProxy(t, elected(map[string]string{v1alpha1.AnnotationProxyConstraints: chosen}, nil))
+}
+
+func TestAffinityThatWasAddedToThatOfTheAnnotationIsTheDelegates(t *testing.T) {
+	preference := corev1.PreferredSchedulingTerm{Weight: 1, Preference: term("p")}
+	for name, test := range map[string]struct {
+		change func(*corev1.NodeAffinity)
+		want   *corev1.NodeAffinity
+	}{
+		"to each alternative": {
+			change: func(a *corev1.NodeAffinity) {
+				require(a, 0, "x")
+				require(a, 1, "y")
+			},
+			want: requiring("x", "y"),
+		},
+		"the same to each": {
+			change: func(a *corev1.NodeAffinity) {
+				require(a, 0, "x")
+				require(a, 1, "x")
+			},
+			want: requiring("x"),
+		},
+		"a preference": {
+			change: func(a *corev1.NodeAffinity) {
+				a.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{preference}
+			},
+			want: &corev1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{preference},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := choosingAlternatives(t)
+			before := proxy.DeepCopy()
+			test.change(proxy.Spec.Affinity.NodeAffinity)
+			translate.MoveAdded(proxy)
+			if diff := cmp.Diff(before.Spec.Affinity, proxy.Spec.Affinity); diff != "" {
+				t.Errorf("the proxy has another affinity (-want +got):\n%s", diff)
+			}
+			got, err := translate.DelegateConstraints(proxy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&corev1.Affinity{NodeAffinity: test.want}, got.Affinity); diff != "" {
+				t.Errorf("unexpected affinity of the delegate (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnAlternativeToWhichNothingWasAddedIsEnough(t *testing.T) {
+	proxy := choosingAlternatives(t)
+	require(proxy.Spec.Affinity.NodeAffinity, 0, "x")
+	before := proxy.DeepCopy()
+	translate.MoveAdded(proxy)
+	if diff := cmp.Diff(before, proxy); diff != "" {
+		t.Errorf("unexpected change (-before +after):\n%s", diff)
 	}
 }
 

@@ -74,6 +74,9 @@ func Chaperon(proxy *corev1.Pod, source Source, to Destination) (*v1alpha1.PodCh
 // and tolerations that somebody added to the proxy later. See MoveAdded for other constraints. It fails if somebody
 // changed the annotation that admission wrote.
 func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
+	if err := validateLength(field.NewPath("spec"), &proxy.Spec); err != nil {
+		return Constraints{}, err
+	}
 	encoded := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
 	original, err := decodeConstraints(encoded)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -56,7 +57,25 @@ func decodeConstraints(encoded string) (Constraints, error) {
 	if err := decodeStrictly([]byte(encoded), &c); err != nil {
 		return Constraints{}, err
 	}
+	spec := corev1.PodSpec{Tolerations: c.Tolerations, TopologySpreadConstraints: c.TopologySpreadConstraints}
+	if err := validateLength(nil, &spec); err != nil {
+		return Constraints{}, err
+	}
 	return c, nil
+}
+
+// maxConstraints is how many tolerations or spread constraints a pod may have. Lists of them are compared, each with
+// each. API servers accept 100,000 tolerations, and no pod has a hundred.
+const maxConstraints = 1000
+
+func validateLength(path *field.Path, spec *corev1.PodSpec) *field.Error {
+	if n := len(spec.Tolerations); n > maxConstraints {
+		return field.TooMany(path.Child("tolerations"), n, maxConstraints)
+	}
+	if n := len(spec.TopologySpreadConstraints); n > maxConstraints {
+		return field.TooMany(path.Child("topologySpreadConstraints"), n, maxConstraints)
+	}
+	return nil
 }
 
 // decodeStrictly returns an error that names each unknown field.

@@ -41,10 +41,13 @@ func FenceOf(proxy *corev1.Pod, policy *v1alpha1.PlacementPolicy) time.Duration 
 	return time.Duration(ptr.Deref(policy.FenceAfterSeconds, 0)) * time.Second
 }
 
-// GracePeriod returns the pod's own grace period.
+// maxGraceSeconds is 68 years. API servers accept a grace period of 292,000 million years.
+const maxGraceSeconds = math.MaxInt32
+
+// GracePeriod returns the pod's own grace period, 68 years at most.
 func GracePeriod(pod *corev1.PodSpec) time.Duration {
 	seconds := ptr.Deref(pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	return time.Duration(max(seconds, 1)) * time.Second
+	return time.Duration(min(max(seconds, 1), maxGraceSeconds)) * time.Second
 }
 
 // replacedAfter returns how long after a lost target's node has its taint the proxy is evicted and replaced, and false

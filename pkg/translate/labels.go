@@ -33,9 +33,13 @@ type rewriter struct {
 func newRewriter(labels map[string]string, keep *regexp.Regexp) rewriter {
 	r := rewriter{keep: keep, keys: make(map[string]string, len(labels))}
 	taken := make(map[string]string, len(labels))
-	for _, key := range slices.SortedFunc(maps.Keys(labels), r.precedence(labels)) {
+	kept := make(map[string]bool, len(labels))
+	for key, value := range labels {
+		kept[key] = r.keeps(key, value)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(labels), precedence(kept)) {
 		value, to := labels[key], key
-		if !r.keeps(key, value) {
+		if !kept[key] {
 			to = rewrite(key)
 		}
 		for n := 0; ; n++ {
@@ -51,9 +55,9 @@ func newRewriter(labels map[string]string, keep *regexp.Regexp) rewriter {
 }
 
 // precedence sorts the keys that stay as they are before those that change.
-func (r rewriter) precedence(labels map[string]string) func(a, b string) int {
+func precedence(kept map[string]bool) func(a, b string) int {
 	rank := func(key string) int {
-		if r.keeps(key, labels[key]) || rewrite(key) == key {
+		if kept[key] || rewrite(key) == key {
 			return 0
 		}
 		return 1

@@ -11,7 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/amounts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/plainyaml"
 )
 
 // Elected says whether the user elected the pod to run in a target.
@@ -138,7 +140,7 @@ func labelsToKeep(annotations map[string]string) (*regexp.Regexp, *field.Error) 
 	if !ok {
 		return nil, nil
 	}
-	keep, err := regexp.Compile(expression)
+	keep, err := CompileExpression(expression)
 	if err != nil {
 		return nil, field.Invalid(annotationPath(v1alpha1.AnnotationNoPrefixLabelRegexp), expression, err.Error())
 	}
@@ -149,6 +151,9 @@ func labelsToKeep(annotations map[string]string) (*regexp.Regexp, *field.Error) 
 func proxyConstraints(pod *corev1.Pod) (Constraints, *field.Error) {
 	var chosen Constraints
 	path := field.NewPath("spec")
+	if err := validateLength(path, &pod.Spec); err != nil {
+		return Constraints{}, err
+	}
 	encoded, given := pod.Annotations[v1alpha1.AnnotationProxyConstraints]
 	switch {
 	case given:
@@ -156,6 +161,9 @@ func proxyConstraints(pod *corev1.Pod) (Constraints, *field.Error) {
 		spec, err := decodePodSpec(encoded)
 		if err != nil {
 			return Constraints{}, field.Invalid(path, encoded, err.Error())
+		}
+		if err := validateLength(path, spec); err != nil {
+			return Constraints{}, err
 		}
 		chosen = constraintsOf(spec)
 	case annotated(pod, v1alpha1.AnnotationUseSpecConstraints):
@@ -179,8 +187,14 @@ func decodePodSpec(encoded string) (*corev1.PodSpec, error) {
 	if strings.TrimSpace(encoded) == "" {
 		return spec, nil
 	}
+	if err := plainyaml.Check([]byte(encoded)); err != nil {
+		return nil, err
+	}
 	asJSON, err := yaml.YAMLToJSONStrict([]byte(encoded))
 	if err != nil {
+		return nil, err
+	}
+	if err := amounts.Check(asJSON); err != nil {
 		return nil, err
 	}
 	return spec, decodeStrictly(asJSON, spec)

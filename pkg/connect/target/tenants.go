@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -88,7 +87,7 @@ func lossesOf(limits *configv1alpha1.Tenants, spec v1alpha1.ClusterTargetSpec, w
 
 // withoutExcluded returns the keys of labels, given as lines, that the regular expression does not match.
 func withoutExcluded(lines, excluded string) []string {
-	expression, err := regexp.Compile(excluded)
+	expression, err := translate.CompileExpression(excluded)
 	var keys []string
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSuffix(line, "\n")

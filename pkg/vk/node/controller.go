@@ -2,8 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"sync"
 	"time"
 
@@ -149,6 +149,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	r.remember(key)
 	f, err := r.readFacts(ctx, target)
+	if invalid := (*expressionError)(nil); errors.As(err, &invalid) {
+		return reconcile.Result{}, r.writeCondition(ctx, target, invalid.condition())
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -182,9 +185,8 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	}
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error
-		if f.excluded, err = regexp.Compile(expression); err != nil {
-			// Trying again does not help. The API server validates the expression, so this should not happen.
-			return facts{}, reconcile.TerminalError(fmt.Errorf("reading excludedLabelsRegexp: %w", err))
+		if f.excluded, err = translate.CompileExpression(expression); err != nil {
+			return facts{}, &expressionError{err}
 		}
 	}
 	var err error

@@ -268,6 +268,18 @@ func conflictCondition(node string) metav1.Condition {
 	)
 }
 
+// expressionError says that excludedLabelsRegexp cannot be used. API servers check that it is valid, and not how large
+// it is.
+type expressionError struct{ error }
+
+func (e *expressionError) condition() metav1.Condition {
+	return newTargetCondition(
+		metav1.ConditionFalse,
+		v1alpha1.ReasonInvalidExpression,
+		"the virtual node is not made, or stays as it is, because of spec.excludedLabelsRegexp: "+e.Error(),
+	)
+}
+
 func newTargetCondition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
 }

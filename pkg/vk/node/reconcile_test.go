@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,8 @@ func TestWhatANodeIsMadeOf(t *testing.T) {
 	filtered.Spec.ExcludedLabelsRegexp = "^secret/"
 	broken := clusterTarget()
 	broken.Spec.ExcludedLabelsRegexp = "("
+	large := clusterTarget()
+	large.Spec.ExcludedLabelsRegexp = strings.Repeat("(?:.?){1000}", 300)
 	for name, test := range map[string]struct {
 		target                    client.Object
 		enforce                   bool
@@ -213,12 +216,13 @@ func TestWhatANodeIsMadeOf(t *testing.T) {
 		"of a Target while limits are strict":        {target: ofTeam, enforce: true, limited: true},
 		"without excluded labels":                    {target: filtered, excludes: true},
 		"not of an expression that is none":          {target: broken, broken: true},
+		"not of an expression that is too large":     {target: large, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t, []client.Object{test.target}, nil, interceptor.Funcs{})
 			s.options.Tenants.Enforce = test.enforce
 			f, err := s.readFacts(t.Context(), test.target)
-			if (err != nil) != test.broken || errors.Is(err, reconcile.TerminalError(nil)) != test.broken {
+			if (err != nil) != test.broken || errors.As(err, new(*expressionError)) != test.broken {
 				t.Fatalf("error %v", err)
 			}
 			if (f.allowed != nil) != test.limited || (f.excluded != nil) != test.excludes {
