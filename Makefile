@@ -199,7 +199,7 @@ test-faults-breakages: ## Break the product in several places, one at a time, an
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.
 MUTATE ?= pkg/proxy/scheduling pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback \
 	pkg/proxy/fit pkg/translate pkg/delegate/chaperon pkg/delegate/fence pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold \
-	pkg/connect/awake pkg/connect/identity pkg/connect/responsive pkg/proxy/ending pkg/vk/node pkg/follow/claims \
+	pkg/connect/awake pkg/connect/identity pkg/connect/responsive pkg/connect/target pkg/manager pkg/proxy/ending pkg/vk/node pkg/follow/claims \
 	pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/watch pkg/gate pkg/gate/addresses pkg/gate/proof pkg/gate/wire
 
 .PHONY: test-mutation

@@ -75,6 +75,14 @@ if [[ $rendered != $(LC_ALL=C sort <<< "$selector") ]]; then
   exit 1
 fi
 
+# Replicas on one node or in one zone would be lost together.
+for topology in kubernetes.io/hostname topology.kubernetes.io/zone; do
+  if ! render --show-only templates/deployment.yaml | grep -A 1 "topologyKey: $topology\$" | grep -q 'maxSkew: 1'; then
+    echo "make test-chart: the Deployment's replicas are not spread by $topology" >&2
+    exit 1
+  fi
+done
+
 while read -r set expected; do
   [[ -n $set ]] || continue
   if message=$(render --set "$set" 2>&1 >/dev/null); then

@@ -216,6 +216,7 @@ func TestUninstallOfATargetSendsPodsElsewhere(t *testing.T) {
 	}
 	again()
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, 2*time.Minute)
+	w.takesPods(t, "admiralty-c2") // Its manager was silent.
 	w.kubectl(t, "scale", "deployment/web", "--replicas=12")
 	if p := w.quiet(t, 12); p.byNode["admiralty-c2"] == 0 {
 		t.Errorf("with c2 again: %v by virtual node", p.byNode)

@@ -2,6 +2,8 @@ package feedback
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -295,6 +297,31 @@ func TestAllFencedProxiesOfALostTargetEnd(t *testing.T) {
 	}
 	if w.stays(t) || len(w.warnings) == 0 {
 		t.Errorf("deleted %d times; what comes after the proxies is done: %v", w.deleted, w.warnings)
+	}
+}
+
+func TestAFencedProxyThatCannotBeDeletedDelaysNoOther(t *testing.T) {
+	named := func(name string) *corev1.Pod { return fencedProxy(func(p *corev1.Pod) { p.Name = name }) }
+	var asked []string
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(
+			context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption,
+		) error {
+			return nil
+		},
+		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+			asked = append(asked, o.GetName())
+			return errDown
+		},
+	}).Build()
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	f := New(Options{
+		Client: c, Clock: clock, Recorder: events.NewFakeRecorder(10),
+		LastRenewal: func(types.NamespacedName, string) time.Time { return clock.Now().Add(-24 * time.Hour) },
+	})
+	err := f.confirmAll(t.Context(), &v1alpha1.ClusterTarget{}, []*corev1.Pod{named("a"), named("b")})
+	if !errors.Is(err, errDown) || !slices.Equal(asked, []string{"a", "b"}) {
+		t.Errorf("asked to delete %v, error %v", asked, err)
 	}
 }
 
