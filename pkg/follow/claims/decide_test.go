@@ -189,10 +189,15 @@ func TestTheClassOfACopy(t *testing.T) {
 			original: claim{class: "gp3"}, here: classes{"gp3": byDefault}, there: classes{"standard": byDefault},
 		},
 		"the source's default becomes the target's, even if it exists": {
-			original: claim{class: "gp3"}, here: classes{"gp3": byDefault}, there: classes{"gp3": {}, "standard": byDefault},
+			original: claim{class: "gp3"},
+			here:     classes{"gp3": byDefault},
+			there:    classes{"gp3": {}, "standard": byDefault},
 		},
 		"the source's default where the target has none": {
-			original: claim{class: "gp3"}, here: classes{"gp3": byDefault}, there: classes{"gp3": {}}, want: ptr.To("gp3"),
+			original: claim{class: "gp3"},
+			here:     classes{"gp3": byDefault},
+			there:    classes{"gp3": {}},
+			want:     ptr.To("gp3"),
 		},
 		"no class becomes the target's default": {
 			original: claim{noClass: true}, there: classes{"standard": byDefault},

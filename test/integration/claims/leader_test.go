@@ -82,6 +82,17 @@ func TestTheNextLeaderFindsTheDataOfAClaimThatLostItsAnnotation(t *testing.T) {
 	}
 }
 
+func TestTheNextLeaderEnlargesACopyThatTheLastOneDidNot(t *testing.T) {
+	namespace, c2, _ := engaged(t)
+	_, original, _ := copied(t, c2)
+	bind(t, source, original)
+	bind(t, c2.Cluster, original)
+	c2.Disengage()
+	resize(t, original, "2Gi")
+	nextLeader(t, namespace)
+	waitForSize(t, c2.Cluster, original, "2Gi")
+}
+
 // TestTheNextLeaderTakesBackACopyThatKeepsAPodForNothing has a leader that makes a copy in c2, and no PodChaperon. Then
 // c2 has no room any more.
 func TestTheNextLeaderTakesBackACopyThatKeepsAPodForNothing(t *testing.T) {
