@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -98,9 +100,15 @@ func secretOfC2(text string) *corev1.Secret {
 
 func TestATargetIsConnectedOnceItsSecretIsKnown(t *testing.T) {
 	s := newStarted(t, interceptor.Funcs{}, refer("", ""))
+	known := make(chan struct{})
+	s.clients.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-known
+		return false, nil, nil
+	})
 	if status := s.reconciles(t); status.Conditions[0].Reason != v1alpha1.ReasonConnecting || s.wants() != nil {
 		t.Errorf("before its Secret is known: %+v", status.Conditions)
 	}
+	close(known)
 	s.becomes(t, v1alpha1.ConditionConnected, v1alpha1.ReasonSecretNotFound)
 	secrets := s.clients.CoreV1().Secrets("admiralty")
 	if _, err := secrets.Create(t.Context(), secretOfC2(kubeconfigOfC2), metav1.CreateOptions{}); err != nil {
