@@ -56,6 +56,9 @@ func ends(cluster string) [2]end {
 }
 
 func (n Network) limited(ctx context.Context, e end) (bool, error) {
+	if !n.hasLink(ctx, e.namespace, e.link) {
+		return false, nil
+	}
 	text, err := n.tc(ctx, e, "qdisc show dev "+e.link+" root")
 	return strings.HasPrefix(text, "qdisc tbf "), err
 }
