@@ -28,6 +28,9 @@ func MoveAdded(proxy *corev1.Pod) {
 	}
 	added := maps.Clone(proxy.Spec.NodeSelector)
 	maps.DeleteFunc(added, func(key, value string) bool { return chosen.NodeSelector[key] == value })
+	if partsOf(affinity) > maxTerms || partsOf(nodeAffinityOf(chosen.Affinity)) > maxTerms {
+		return
+	}
 	addedAffinity := nodeAffinityAdded(nodeAffinityOf(chosen.Affinity), affinity)
 	if len(added) == 0 && addedAffinity == nil || tooMany(nodeAffinityOf(original.Affinity), addedAffinity) {
 		return
@@ -111,8 +114,23 @@ func termsAdded(before, now *corev1.NodeSelector) *corev1.NodeSelector {
 	return added
 }
 
-// maxTerms is how many alternatives both may make.
+// maxTerms is how many alternatives both may make, and how many parts an affinity may have that is compared with
+// another one, each with each.
 const maxTerms = 1000
+
+// partsOf counts preferences, alternatives, and what these require.
+func partsOf(affinity *corev1.NodeAffinity) int {
+	if affinity == nil {
+		return 0
+	}
+	parts := len(affinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+		for _, term := range required.NodeSelectorTerms {
+			parts += 1 + len(term.MatchExpressions) + len(term.MatchFields)
+		}
+	}
+	return parts
+}
 
 // tooMany says whether both would make too many alternatives. API servers accept ten thousand in each.
 func tooMany(a, b *corev1.NodeAffinity) bool {

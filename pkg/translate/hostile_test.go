@@ -109,6 +109,27 @@ func TestTooManyAlternativesAreNotCombined(t *testing.T) {
 	}
 }
 
+// As many as fit into an annotation are compared with none.
+func TestALargeAffinityIsNotCompared(t *testing.T) {
+	var terms, more []string
+	for i := range 6000 {
+		terms = append(terms, fmt.Sprintf("{matchExpressions: [{key: k%d, operator: Exists}]}", i))
+		more = append(more, fmt.Sprint("x", i))
+	}
+	const chosen = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {" +
+		"nodeSelectorTerms: [%s]}}}"
+	proxy := mustProxy(t, elected(map[string]string{
+		v1alpha1.AnnotationProxyConstraints: fmt.Sprintf(chosen, strings.Join(terms, ",")),
+	}, nil))
+	for i, key := range more {
+		require(proxy.Spec.Affinity.NodeAffinity, i, key)
+	}
+	before := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
+	if translate.MoveAdded(proxy); proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] != before {
+		t.Error("what was added was moved")
+	}
+}
+
 func TestExpressions(t *testing.T) {
 	for text, valid := range map[string]bool{
 		"":                                   true,

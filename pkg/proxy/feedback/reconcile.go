@@ -39,8 +39,8 @@ type reconciler struct {
 	target   *engage.Target
 	asks     asks
 	ends     *ends
-	// budget is that of the target's warnings, annotations that of writes of its annotations, statuses that of writes
-	// of its statuses, and reads that of reads of the source's API server for which the target gives cause.
+	// These are the target's budgets: of warnings, of writes of annotations and statuses, and of reads of the source's
+	// API server for which the target gives cause.
 	budget, annotations, statuses, reads *rate.Limiter
 }
 
