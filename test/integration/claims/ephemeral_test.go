@@ -7,8 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -19,10 +17,6 @@ import (
 
 // The webhook reads StorageClasses with the rights of the chart.
 func TestNoEphemeralVolumeIsMadeInTheSource(t *testing.T) {
-	env.CreateForTest(t, source, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "waits"}, Provisioner: "example.com/disks",
-		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
-	})
 	handler := admission.Handler{Reader: env.ClientFor(t, logins[source])}
 	for name, tc := range map[string]struct {
 		class   *string
