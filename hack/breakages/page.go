@@ -38,7 +38,8 @@ func (l look) text(said map[string]string) string {
 	text.WriteString("Each row is of the last series of runs that tried its breakage. " +
 		"A series ends when a run fails.\n")
 	for _, simulation := range []struct{ test, title string }{
-		{pods, "Pods"}, {leases, "Leases"}, {copies, "Copies and claims"}, {served, "Services and Ingresses"},
+		{pods, "Pods"}, {leases, "Leases"}, {fenced, "Fencing"}, {copies, "Copies and claims"},
+		{served, "Services and Ingresses"},
 	} {
 		fmt.Fprintf(&text, "\n### %s\n\n| breakage | the simulation |\n|---|---|\n", simulation.title)
 		for _, b := range l.table {
@@ -74,4 +75,4 @@ func (b breakage) explained(said string) string {
 }
 
 // partOf returns of how many runs that are asked for a test does one.
-func partOf(test string) int { return max(1, map[string]int{copies: 10, served: 20}[test]) }
+func partOf(test string) int { return max(1, map[string]int{fenced: 10, copies: 10, served: 20}[test]) }

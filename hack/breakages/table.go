@@ -42,12 +42,14 @@ const (
 	pods   = "TestTheProtocolHoldsWhateverGoesWrong"
 	leases = "TestOneSourceActsAtATimeWhateverGoesWrong"
 	copies = "TestCopiesServePodsWhateverGoesWrong"
+	fenced = "TestAFencedPodRunsOnceWhateverGoesWrong"
 	served = "TestServicesReachPodsWhateverGoesWrong"
 
 	placement = "pkg/proxy/scheduling/placement/"
 	feedback  = "pkg/proxy/feedback/"
 	chaperon  = "pkg/delegate/chaperon/"
 	hold      = "pkg/connect/hold/"
+	fence     = "pkg/delegate/fence/"
 	objects   = "pkg/follow/objects/"
 	writer    = "pkg/follow/writer/"
 	claims    = "pkg/follow/claims/"
@@ -64,6 +66,7 @@ func all() []breakage {
 	all = append(all, ofFeedback()...)
 	all = append(all, ofChaperon()...)
 	all = append(all, ofLeases()...)
+	all = append(all, ofFencing()...)
 	all = append(all, ofCopies()...)
 	all = append(all, ofClaims()...)
 	all = append(all, ofServices()...)
@@ -93,7 +96,7 @@ func ofClusters() []breakage {
 			to:   "		_ = graceOf\n",
 		},
 		{
-			name: "fenced-at-once", file: feedback + "fenced.go", clusters: true,
+			name: "fenced-at-once", file: feedback + "fenced.go", test: fenced, clusters: true,
 			does: "the source takes fenced pods for stopped as soon as their target is lost",
 			from: "silent > timeouts.FenceHoldsAfterRestart(", to: "silent > 0*timeouts.FenceHoldsAfterRestart(",
 			unseen: "an outage of more than 40 s has to meet a fenced pod in its target",
@@ -122,7 +125,7 @@ func ofClusters() []breakage {
 			from: "	case confirmed(proxy):\n", to: "	case true, confirmed(proxy):\n",
 		},
 		{
-			name: "renewals-ignored", file: "pkg/delegate/fence/observer.go", clusters: true,
+			name: "renewals-ignored", file: fence + "observer.go", test: fenced, clusters: true,
 			does: "the target takes a source that renews its Lease for silent",
 			from: "was.clusterID != is.clusterID || was.stamp != is.stamp {", to: "was.clusterID != is.clusterID {",
 		},

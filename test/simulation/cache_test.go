@@ -235,6 +235,8 @@ func assign(to, from client.Object) error {
 		*to = *from.(*corev1.Pod) //nolint:forcetypeassert // The kinds are the same.
 	case *v1alpha1.PodChaperon:
 		*to = *from.(*v1alpha1.PodChaperon) //nolint:forcetypeassert // The kinds are the same.
+	case *v1alpha1.ClusterTarget:
+		*to = *from.(*v1alpha1.ClusterTarget) //nolint:forcetypeassert // The kinds are the same.
 	case *coordinationv1.Lease:
 		*to = *from.(*coordinationv1.Lease) //nolint:forcetypeassert // The kinds are the same.
 	case *metav1.PartialObjectMetadata:
