@@ -122,6 +122,7 @@ func TestARefusedChangeKeepsNoOtherBack(t *testing.T) {
 	}
 }
 
+// Some resizes the target's API server refuses: those that its node or a quota has no room for.
 func TestADelegateIsResizedAndDebugged(t *testing.T) {
 	cpu := func(amount string) corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{
@@ -153,4 +154,30 @@ func TestADelegateIsResizedAndDebugged(t *testing.T) {
 	if got.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 || len(got.Spec.EphemeralContainers) != 1 {
 		t.Errorf("spec %+v", got.Spec)
 	}
+
+	env.Change(t, target, c, func(c *v1alpha1.PodChaperon) {
+		revise(2)(c)
+		c.Spec.Containers[0].Resources = cpu("8") // The node has four.
+	})
+	waitForChanges(t, c, corev1.ConditionFalse, "enough allocatable")
+	quota := &corev1.ResourceQuota{ObjectMeta: env.Meta(c.Namespace, "quota")}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("2500m")}
+	env.Create(t, target, quota)
+	env.ChangeStatus(t, target, quota, func(q *corev1.ResourceQuota) { // No controller does that here.
+		q.Status.Hard = q.Spec.Hard
+		q.Status.Used = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("2")}
+	})
+	env.Change(t, target, c, func(c *v1alpha1.PodChaperon) {
+		revise(3)(c)
+		c.Spec.Containers[0].Resources = cpu("3")
+	})
+	waitForChanges(t, c, corev1.ConditionFalse, "exceeded quota")
+	if got := env.Get(t, target, pod); got.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
+		t.Errorf("the delegate has %s after refusals", got.Spec.Containers[0].Resources.Requests.Cpu())
+	}
+	env.Change(t, target, c, func(c *v1alpha1.PodChaperon) {
+		revise(4)(c)
+		c.Spec.Containers[0].Resources = cpu("2500m")
+	})
+	waitForChanges(t, c, corev1.ConditionTrue, "")
 }
