@@ -225,20 +225,26 @@ func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand
 	}
 }
 
-// deleteInTarget deletes the delegate or the PodChaperon of a pod, wherever it is.
+// deleteInTarget deletes the delegate or the PodChaperon of a pod, wherever it is. A pod that is not bound may have one
+// in each target.
 func deleteInTarget(kind string, apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
 		pod, err := l.anyOf(ctx, r, apps)
 		if err != nil {
 			return err
 		}
-		where := strings.TrimPrefix(pod.Spec.NodeName, "admiralty-")
-		if where == "" {
-			return errNothing
+		where := []string{strings.TrimPrefix(pod.Spec.NodeName, "admiralty-")}
+		if pod.Spec.NodeName == "" {
+			where = []string{target, source}
 		}
 		l.history.Allow(pod.UID, checker.DelegateDeleted)
 		args := append([]string{"delete", kind, "--wait=false",
 			"--selector=" + v1alpha1.LabelParentUID + "=" + string(pod.UID)}, how...)
-		return l.mustFind(ctx, where, args...)
+		for _, name := range where {
+			if err = l.mustFind(ctx, name, args...); !errors.Is(err, errNothing) {
+				return err
+			}
+		}
+		return errNothing
 	}
 }
