@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -27,6 +28,19 @@ func (w *world) movable(t *testing.T, annotations map[string]string) corev1.Pod 
 	for key, value := range annotations {
 		template.Annotations[key] = value
 	}
+	return w.createdInC2(t, &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.namespace},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			Template: template,
+		},
+	})
+}
+
+// createdInC2 creates an object with one pod, which runs in c2 and may run in c1. It returns its delegate.
+func (w *world) createdInC2(t *testing.T, of client.Object) corev1.Pod {
+	t.Helper()
 	uncordon := func() {
 		ctx := context.WithoutCancel(t.Context())
 		if out, err := runKubectl(ctx, "--context", "c1", "uncordon", "admiralty-c1"); err != nil {
@@ -35,18 +49,11 @@ func (w *world) movable(t *testing.T, annotations map[string]string) corev1.Pod 
 	}
 	w.kubectl(t, "cordon", "admiralty-c1")
 	t.Cleanup(uncordon)
-	create(t, w.c1, &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.namespace},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(1)),
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
-			Template: template,
-		},
-	})
+	create(t, w.c1, of)
 	before := w.quiet(t, 1)
 	uncordon()
 	if len(before.delegates["c2"]) != 1 {
-		t.Fatalf("db-0 is not in c2: %v", before.byNode)
+		t.Fatalf("the pod is not in c2: %v", before.byNode)
 	}
 	return before.delegates["c2"][0]
 }
@@ -141,6 +148,57 @@ func TestAFencedStatefulSetPodMovesAcrossAPartition(t *testing.T) {
 	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
 	if after := w.quiet(t, 1); after.proxies[0].UID != next.UID {
 		t.Error("db-0 was replaced when c2 came back")
+	}
+}
+
+// A pod of a Deployment is replaced when it is evicted. Its toleration is as short as fencing allows.
+func TestAFencedPodOfADeploymentIsReplacedOnlyWhenItHasEnded(t *testing.T) {
+	w := setUp(t)
+	const fence, grace = timeouts.FenceLeast, time.Second
+	holds := timeouts.FenceHolds(fence, grace)
+	template := quick(podTemplate("web"))
+	impatient(&template, int64(holds/time.Second))
+	template.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
+	delegate := w.createdInC2(t, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.namespace},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: template,
+		},
+	})
+	proxy := types.UID(delegate.Labels[v1alpha1.LabelParentUID])
+	heal := w.cutOffC2(t)
+	cut := time.Now()
+	gone := w.whenGone(t, delegate)
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionFalse, notReadyWithin)
+	var next *corev1.Pod
+	within(t, holds+time.Minute, "another pod", func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		err := w.c1.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{"app": "web"})
+		for i := range pods.Items {
+			if pods.Items[i].UID != proxy {
+				next = &pods.Items[i]
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("%d pods", len(pods.Items)))
+	})
+	t.Logf("the next pod was made %s after the partition", next.CreationTimestamp.Sub(cut))
+	select {
+	case ended := <-gone:
+		t.Logf("the delegate was gone %s after the partition", ended.Sub(cut))
+	default:
+		t.Errorf("there is another pod, and the delegate is not gone")
+	}
+	if pids := processesOfProgram(t, delegate.UID, "whoami"); len(pids) > 0 {
+		t.Errorf("processes %v of the delegate run on", pids)
+	}
+	w.reaches(t, next.Name, corev1.PodRunning)
+	heal()
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionTrue, readyWithin)
+	if after := w.quiet(t, 1); after.proxies[0].UID != next.UID {
+		t.Error("the pod was replaced when c2 came back")
 	}
 }
 
