@@ -48,7 +48,14 @@ type decision struct {
 func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
 	if grace, ok := translate.EndAsked(chaperon); ok {
-		return decideDeletion(chaperon, pod, ours, shortened(grace, pod, silent))
+		switch {
+		case pod == nil:
+		case silent:
+			grace = atMost(grace, pod, &chaperon.Spec)
+		case grace == nil: // The delegate's own also shortens a longer one, which somebody asked for before.
+			grace = atMost(nil, pod, &pod.Spec)
+		}
+		return decideDeletion(chaperon, pod, ours, grace)
 	}
 	switch {
 	case fenced(chaperon) || silent && mayBeFenced(chaperon, pod, ours):

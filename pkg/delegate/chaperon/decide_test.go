@@ -153,6 +153,11 @@ func TestDecide(t *testing.T) {
 			chaperon(corev1.PodStatus{}, grace("")), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning))},
 		},
+		"an empty grace period by annotation shortens a longer one": {
+			chaperon(corev1.PodStatus{}, grace("")), delegate(status(corev1.PodRunning), terminatingPod,
+				func(pod *corev1.Pod) { pod.DeletionGracePeriodSeconds = ptr.To[int64](600) }),
+			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true, grace: ptr.To[int64](30)},
+		},
 		"a grace period by annotation shortens a longer one": {
 			chaperon(corev1.PodStatus{}, grace("0"), deleted), delegate(status(corev1.PodRunning), terminatingPod),
 			decision{status: ptr.To(status(corev1.PodRunning)), deleteDelegate: true, grace: ptr.To[int64](0)},

@@ -3,10 +3,12 @@ package chaperon
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -108,7 +110,7 @@ func decideFenced(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, no
 		return decision{status: fencedStatus(status, message, now)}
 	}
 	d := decision{status: withAnnotations(pod, fencedStatus(&pod.Status, message, now))}
-	grace := shortened(nil, pod, true)
+	grace := atMost(nil, pod, &chaperon.Spec) // The source counts on the PodChaperon's. A webhook may have changed it.
 	if pod.DeletionTimestamp == nil || grace != nil {
 		d.deleteDelegate, d.grace, d.afterStatus = true, grace, true
 	}
@@ -123,15 +125,16 @@ func fencedStatus(status *corev1.PodStatus, message string, since time.Time) *co
 	return changed
 }
 
-// shortened returns the grace period with which a delegate is deleted whose deletion was requested with another one,
-// or nil for its own. While the source is silent, this is at most the delegate's own.
-func shortened(grace *int64, pod *corev1.Pod, silent bool) *int64 {
-	if !silent || pod == nil || pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
-		return grace
+// atMost returns the grace period with which to delete a delegate, given the one that is asked for, or nil for the
+// delegate's own. It is at most that of a spec, also if the deletion was requested with a longer one before.
+func atMost(grace *int64, pod *corev1.Pod, spec *corev1.PodSpec) *int64 {
+	seconds := func(spec *corev1.PodSpec) int64 { return int64(translate.GracePeriod(spec) / time.Second) }
+	takes, most := ptr.Deref(grace, seconds(&pod.Spec)), seconds(spec)
+	if pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil {
+		takes = min(*pod.DeletionGracePeriodSeconds, ptr.Deref(grace, math.MaxInt64))
 	}
-	own := int64(translate.GracePeriod(&pod.Spec) / time.Second)
-	if *pod.DeletionGracePeriodSeconds > own && (grace == nil || *grace > own) {
-		return &own
+	if takes > most {
+		return &most
 	}
 	return grace
 }

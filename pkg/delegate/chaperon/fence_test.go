@@ -41,6 +41,7 @@ func TestDecideForASilentSource(t *testing.T) {
 		Conditions: []corev1.PodCondition{condition(v1alpha1.ReasonDelegateRefused, "quota", 0)},
 	}
 	longGrace := func(p *corev1.Pod) { terminatingPod(p); p.DeletionGracePeriodSeconds = ptr.To[int64](3600) }
+	moreTime := func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600) }
 	stop := func(status *corev1.PodStatus) decision {
 		return decision{status: status, deleteDelegate: true, afterStatus: true}
 	}
@@ -66,6 +67,12 @@ func TestDecideForASilentSource(t *testing.T) {
 		},
 		"a delegate that would end later gets its own grace period": {
 			chaperon: chaperon(running, fence), pod: delegate(running, longGrace), want: shorten,
+		},
+		"a delegate to which a webhook gave a longer grace period gets that of its PodChaperon": {
+			chaperon: chaperon(running, fence), pod: delegate(running, moreTime), want: shorten,
+		},
+		"a delegate to which a webhook gave a longer one, and that ends": {
+			chaperon: chaperon(running, fence), pod: delegate(running, moreTime, longGrace), want: shorten,
 		},
 		"a delegate that the source asked to end later gets its own grace period": {
 			chaperon: chaperon(running, grace("3600")), pod: delegate(running, longGrace),
