@@ -79,15 +79,29 @@ func FenceProblem(proxy *corev1.Pod, fence time.Duration) (problem string, expli
 	after, explicit, replaced := replacedAfter(proxy)
 	grace := GracePeriod(&proxy.Spec)
 	holds := timeouts.FenceHolds(fence, grace)
-	if fence == 0 || !replaced || after >= holds {
+	if fence == 0 || !replaced {
 		return "", false
 	}
-	const text = "this pod may run twice for a while if its target is lost: it is replaced after %d s, and its " +
-		"delegate is stopped after up to %d s (fencing %d, slack %d, grace period %d): tolerate %s for at least " +
-		"%d s, and leave out %s (or tolerate it for %d s or more), or shorten the others"
 	s := func(d time.Duration) int { return int(d / time.Second) }
-	return fmt.Sprintf(text, s(after), s(holds), s(fence), s(timeouts.FenceSlack), s(grace),
-		corev1.TaintNodeNotReady, s(holds), corev1.TaintNodeUnreachable, defaultTolerationSeconds), explicit
+	mend := fmt.Sprintf("tolerate %s for at least %d s, and leave out %s (or tolerate it for %d s or more)",
+		corev1.TaintNodeNotReady, s(holds), corev1.TaintNodeUnreachable, defaultTolerationSeconds)
+	switch {
+	case after < holds:
+		const text = "this pod may run twice for a while if its target is lost: it is replaced after %d s, and its " +
+			"delegate is stopped after up to %d s (fencing %d, slack %d, grace period %d): %s, or shorten the others"
+		return fmt.Sprintf(text, s(after), s(holds), s(fence), s(timeouts.FenceSlack), s(grace), mend), explicit
+	case !startsAnew(proxy):
+		return "this pod may run twice for a while if its target is lost, and hears of this cluster meanwhile: the time " +
+			"until its delegate is stopped then begins anew, and the time until it is replaced does not: " + mend, true
+	}
+	return "", false
+}
+
+// startsAnew says whether a proxy that tolerates the taint not-ready for some time does so anew when its virtual node is
+// Unknown for a while: Kubernetes keeps the time of a proxy that tolerates the taint unreachable for some time, too.
+func startsAnew(proxy *corev1.Pod) bool {
+	t := tolerating(proxy.Spec.Tolerations, corev1.TaintNodeUnreachable)
+	return t == nil || t.TolerationSeconds == nil || *t.TolerationSeconds >= defaultTolerationSeconds
 }
 
 // validateFence refuses a proxy that asks to be fenced, and to be replaced before fencing holds. If the time comes from

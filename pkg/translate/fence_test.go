@@ -69,8 +69,9 @@ func TestAPodThatIsReplacedBeforeItsFenceHoldsIsRefusedOrWarnedOf(t *testing.T) 
 		"a long fence, and the default toleration": {fence: "211", owner: &replicaSet, warned: true},
 		"a long fence, and the default as added":   {"211", &replicaSet, tolerate(300, 300), false, true},
 		"a shorter toleration of a lost target":    {"60", &replicaSet, tolerate(149, 300), true, true},
-		"just long enough":                         {"60", &replicaSet, tolerate(150, 150), false, false},
+		"just long enough":                         {"60", &replicaSet, tolerate(150, 300), false, false},
 		"a shorter toleration of our own silence":  {"60", &replicaSet, tolerate(300, 149), true, true},
+		"its own time, which does not begin anew":  {"60", &replicaSet, tolerate(300, 299), true, true},
 		"eviction at once":                         {"60", &replicaSet, tolerate(0, 300), true, true},
 		"a toleration for ever":                    {"86400", &replicaSet, tolerate(-1, -1), false, false},
 		"a long grace period": {"60", &replicaSet, func(s *corev1.PodSpec) {
