@@ -48,6 +48,7 @@ type Hold struct {
 	timer   clock.Timer // ends the hold
 	until   time.Time   // when the timer fires; zero before the hold begins
 	failed  error       // of the last renewal
+	refused bool        // the target refused a renewal, and has carried out none since
 	renewed time.Time   // when the last renewal was answered
 }
 
@@ -95,6 +96,21 @@ func (h *Hold) Failed() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.failed
+}
+
+// Refused says whether the target has refused a renewal for lack of rights since it carried out the last one.
+func (h *Hold) Refused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused
+}
+
+// note notes what became of a renewal. That no answer comes does not take a refusal back.
+func (h *Hold) note(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = err
+	h.refused = err != nil && (h.refused || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err))
 }
 
 // Overdue returns why no renewal succeeded in time, or nil if one did. That some fail in between does not matter.
@@ -210,9 +226,7 @@ func (h *Hold) renew(ctx context.Context) {
 	if h.shared || apierrors.IsConflict(err) {
 		next, err = h.rejoin(ctx)
 	}
-	h.mu.Lock()
-	h.failed = err
-	h.mu.Unlock()
+	h.note(err)
 	if err == nil {
 		h.extend(next)
 	}

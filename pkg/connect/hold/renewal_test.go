@@ -3,13 +3,16 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -242,5 +245,35 @@ func TestTheNextHolderIsLeftInTheLeadersLease(t *testing.T) {
 	}
 	if err := own.SetNextHolder(t.Context(), "c"); !errors.Is(err, down) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestARefusalIsRememberedUntilARenewalIsCarriedOut(t *testing.T) {
+	silence := errors.New("no answer")
+	noToken := fmt.Errorf("writing: %w", apierrors.NewUnauthorized("no"))
+	noRights := fmt.Errorf("writing: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "c1", nil))
+	for name, test := range map[string]struct {
+		renewals []error
+		want     bool
+	}{
+		"nothing failed":                      {[]error{nil}, false},
+		"it did not answer":                   {[]error{silence}, false},
+		"it was too busy":                     {[]error{apierrors.NewTooManyRequests("later", 1)}, false},
+		"the token":                           {[]error{noToken}, true},
+		"the rights":                          {[]error{noRights}, true},
+		"the rights, and then no answer":      {[]error{noRights, silence, silence}, true},
+		"the rights, which it gave back":      {[]error{noRights, silence, nil}, false},
+		"no answer after it gave them back":   {[]error{noRights, nil, silence}, false},
+		"it did not answer, and then refused": {[]error{silence, noToken}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &Hold{}
+			for _, err := range test.renewals {
+				h.note(err)
+			}
+			if h.Refused() != test.want {
+				t.Errorf("refused: %t", h.Refused())
+			}
+		})
 	}
 }

@@ -1,7 +1,6 @@
 package target
 
 import (
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -21,10 +20,11 @@ const (
 )
 
 // after returns the fencing after a condition with a reason, given the engagement, or nil. A target that stops
-// answering remains as it was.
+// answering remains as it was. So does one that this source does not ask, because it lacks something of its own.
 func (was fencing) after(reason string, e *engagement) fencing {
 	switch {
-	case reason == v1alpha1.ReasonUnreachable:
+	case reason == v1alpha1.ReasonUnreachable, reason == v1alpha1.ReasonNoKey,
+		reason == v1alpha1.ReasonAddressesUnknown:
 		return was
 	case e == nil, !e.target.Fences(), v1alpha1.LeavesNodeUnknown(reason):
 		return fencingDoubtful
@@ -43,8 +43,5 @@ func (was fencing) write(status v1alpha1.TargetStatus) *bool {
 // fences says whether a target fences delegates of this source, as far as was seen. A target that refuses a renewal may
 // have withdrawn the rights of this source, whose delegates it then does not fence.
 func (l *loop) fences(e *engagement) bool {
-	return e.hold != nil && !refused(e.hold.Failed()) && l.awake.Fences() && l.awake.State() != awake.Silent
+	return e.hold != nil && !e.hold.Refused() && l.awake.Fences() && l.awake.State() != awake.Silent
 }
-
-// refused says whether an error is a target's refusal of this source.
-func refused(err error) bool { return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) }

@@ -1,15 +1,11 @@
 package target
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -43,6 +39,12 @@ func TestFencingHoldsOnlyIfTheTargetWasLostWhenItFenced(t *testing.T) {
 		"its Secret was gone":           {steps: []step{up, {v1alpha1.ReasonSecretNotFound, false, false}, lost}},
 		"it has been connected since": {
 			steps: []step{up, {v1alpha1.ReasonHeldByOther, false, false}, up, lost}, want: true,
+		},
+		"it is lost, and this source has no key for a moment": {
+			earlier: ptr.To(true), steps: []step{lost, {v1alpha1.ReasonNoKey, false, false}, lost}, want: true,
+		},
+		"it is lost, and this source does not know its own addresses yet": {
+			earlier: ptr.To(true), steps: []step{{v1alpha1.ReasonAddressesUnknown, false, false}, lost}, want: true,
 		},
 		"a new leader, which relies":    {earlier: ptr.To(true), steps: []step{lost}, want: true},
 		"a new leader, which must not":  {earlier: ptr.To(false), steps: []step{lost}},
@@ -91,22 +93,15 @@ func TestATargetWhoseManagerIsSilentFencesNothing(t *testing.T) {
 	}
 }
 
-func TestATargetThatRefusesARenewalIsNotReliedOn(t *testing.T) {
-	lease := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
-	for name, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"nothing failed":    {nil, false},
-		"it did not answer": {errors.New("timeout"), false},
-		"it was too busy":   {apierrors.NewTooManyRequests("later", 1), false},
-		"the token":         {fmt.Errorf("writing: %w", apierrors.NewUnauthorized("no")), true},
-		"the rights":        {fmt.Errorf("writing: %w", apierrors.NewForbidden(lease, "c1", errors.New("no"))), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if refused(test.err) != test.want {
-				t.Errorf("refused: %t", !test.want)
-			}
-		})
+// A ClusterTarget that is made again at once may lead to another cluster.
+func TestWhatIsKnownOfFencingGoesWithTheTarget(t *testing.T) {
+	f := newFixture(t, http.StatusUnauthorized)
+	l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, f.refuser, nil)
+	l.fencing, l.known = fencingHolds, "c2"
+	l.awake.Look(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, f.clock.Now())
+	l.want = want{fingerprint: "gone", gone: true}
+	l.run(t.Context())
+	if l.fencing != fencingUnknown || l.known != "" || l.awake != (awake.Observer{}) {
+		t.Errorf("fencing %d, cluster %q, manager %+v", l.fencing, l.known, l.awake)
 	}
 }

@@ -161,7 +161,7 @@ func (l *loop) run(life context.Context) {
 		switch {
 		case w.gone:
 			l.leave(ctx, life, w.last)
-			l.known = ""
+			l.known, l.fencing, l.awake = "", fencingUnknown, awake.Observer{} // The next one may be another cluster.
 			if l.connections.retire(l) {
 				return
 			}
@@ -319,6 +319,7 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			end.comes, end.seen = nil, true
 			l.options.Registry.Lapse(l.engaged.target)
 			if l.engaged.unsafe() {
+				l.fencing = fencingDoubtful // Even if the target does not answer any more.
 				return false
 			}
 			if l.doubts != 1 {
