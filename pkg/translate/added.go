@@ -12,8 +12,8 @@ import (
 // MoveAdded moves constraints that somebody added to an unbound proxy after its admission to the delegate's
 // constraints, in place. API servers let others add a node selector or node affinity to a pod while it has scheduling
 // gates, as queueing systems do. They are about the nodes of targets. A proxy whose spec's constraints choose the
-// virtual node keeps them. So does a proxy to which somebody adds too many alternatives to combine them: it then fits
-// no virtual node.
+// virtual node keeps them. So does a proxy to which somebody adds too many alternatives to combine them, or another value
+// for a label than the user's selector has: it then fits no virtual node.
 //
 // Our scheduler sees proxies so. What the API server has stays as it is.
 func MoveAdded(proxy *corev1.Pod) {
@@ -30,6 +30,11 @@ func MoveAdded(proxy *corev1.Pod) {
 	maps.DeleteFunc(added, func(key, value string) bool { return chosen.NodeSelector[key] == value })
 	if partsOf(affinity) > maxTerms || partsOf(nodeAffinityOf(chosen.Affinity)) > maxTerms {
 		return
+	}
+	for key, value := range added {
+		if own, ok := original.NodeSelector[key]; ok && own != value {
+			return
+		}
 	}
 	addedAffinity := nodeAffinityAdded(nodeAffinityOf(chosen.Affinity), affinity)
 	if len(added) == 0 && addedAffinity == nil || tooMany(nodeAffinityOf(original.Affinity), addedAffinity) {

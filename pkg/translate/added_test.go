@@ -66,6 +66,18 @@ func TestConstraintsThatWereAddedAreTheDelegates(t *testing.T) {
 	}
 }
 
+func TestAnAddedSelectorDoesNotReplaceTheUsers(t *testing.T) {
+	proxy := mustProxy(t, elected(nil, func(spec *corev1.PodSpec) {
+		spec.NodeSelector = map[string]string{"disk": "ssd"}
+	}))
+	proxy.Spec.NodeSelector["disk"] = "hdd"
+	want := proxy.DeepCopy()
+	translate.MoveAdded(proxy)
+	if diff := cmp.Diff(want, proxy); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // choosingAlternatives returns a proxy whose annotation chooses virtual nodes with the label a, or with b.
 func choosingAlternatives(t *testing.T) *corev1.Pod {
 	t.Helper()

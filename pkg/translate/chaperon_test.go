@@ -205,11 +205,18 @@ func TestChaperonServiceAccountTokens(t *testing.T) {
 	}
 	configs := token("kube-api-access-configs")
 	configs.Projected.Sources = []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{}}}
+	elsewhere := token("kube-api-access-vault")
+	elsewhere.Projected.Sources[0].ServiceAccountToken.Audience = "vault"
 	for name, tc := range map[string]struct {
 		volume corev1.Volume
 		path   string
 		kept   bool
+		off    bool // The pod asks for no automatic token.
 	}{
+		"a token of such a name for another audience stays": {volume: elsewhere, path: "/vault", kept: true},
+		"a token of such a name stays if no automatic one is wanted": {
+			volume: token("kube-api-access-x7k2p"), path: path, kept: true, off: true,
+		},
 		"an automatic projected token goes": {volume: token("kube-api-access-x7k2p"), path: path},
 		"an automatic secret token goes": {
 			volume: secret("builder-token-x7k2p", "builder-token-x7k2p"), path: path,
@@ -232,6 +239,7 @@ func TestChaperonServiceAccountTokens(t *testing.T) {
 			mounts := []corev1.VolumeMount{data, {Name: tc.volume.Name, MountPath: tc.path}}
 			proxy := mustProxy(t, elected(nil, func(spec *corev1.PodSpec) {
 				spec.ServiceAccountName = "builder"
+				spec.AutomountServiceAccountToken = new(!tc.off)
 				spec.Volumes = []corev1.Volume{{Name: "data"}, tc.volume}
 				spec.InitContainers = []corev1.Container{{Name: "init", VolumeMounts: mounts}}
 				spec.Containers[0].VolumeMounts = mounts

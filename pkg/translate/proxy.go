@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -83,10 +84,19 @@ func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 	delete(proxy.Annotations, v1alpha1.AnnotationFencedAfter)
 	delete(proxy.Annotations, v1alpha1.AnnotationFromTarget)
 	chosen.replaceIn(&proxy.Spec)
+	if WithoutGrace(proxy) {
+		proxy.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	}
 	if err := validateFence(proxy); err != nil {
 		return nil, field.ErrorList{err}.ToAggregate()
 	}
 	return proxy, nil
+}
+
+// WithoutGrace says whether API servers would remove a pod at once when it is deleted. A proxy has a grace period, so that
+// nothing replaces it before its delegate has ended.
+func WithoutGrace(pod *corev1.Pod) bool {
+	return ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) == 0
 }
 
 func validateElected(pod *corev1.Pod) field.ErrorList {
@@ -99,6 +109,11 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"),
 			"the scheduler chooses the cluster of an elected pod: remove spec.nodeName, or the annotation "+
 				v1alpha1.AnnotationElect))
+	}
+	if pod.Spec.SchedulingGroup != nil {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGroup"),
+			"elected pods are placed one by one, and PodGroups do not follow them to targets: let a queueing system "+
+				"admit the pods together, or remove the annotation "+v1alpha1.AnnotationElect))
 	}
 	if _, err := labelsToKeep(pod.Annotations); err != nil {
 		errs = append(errs, err)

@@ -83,6 +83,10 @@ func TestProxyErrors(t *testing.T) {
 				`spec.nodeName: Forbidden: `, "remove spec.nodeName, or the annotation multicluster.admiralty.io/elect",
 			},
 		},
+		"a group that is scheduled together": {
+			change: func(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} },
+			want:   []string{`spec.schedulingGroup: Forbidden: elected pods are placed one by one`},
+		},
 		"our annotation with an unknown field beside our scheduler": {
 			annotations: map[string]string{v1alpha1.AnnotationOriginalConstraints: `{"nodeName":"n1"}`},
 			change:      func(pod *corev1.Pod) { pod.Spec.SchedulerName = "admiralty-proxy" },

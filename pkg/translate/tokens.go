@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 )
 
 const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a secret
@@ -31,11 +32,13 @@ func removeTokens(spec *corev1.PodSpec) {
 	}
 }
 
-// automaticToken recognises a projected token, and the Secret of a token, which API servers before 1.22 added.
+// automaticToken recognises a projected token, which has no audience and is not there if the pod turns it off, and the Secret of a token, which API servers before 1.22 added.
 func automaticToken(volume *corev1.Volume, spec *corev1.PodSpec) bool {
 	if p := volume.Projected; p != nil {
-		return strings.HasPrefix(volume.Name, "kube-api-access-") &&
-			slices.ContainsFunc(p.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
+		return strings.HasPrefix(volume.Name, "kube-api-access-") && ptr.Deref(spec.AutomountServiceAccountToken, true) &&
+			slices.ContainsFunc(p.Sources, func(s corev1.VolumeProjection) bool {
+				return s.ServiceAccountToken != nil && s.ServiceAccountToken.Audience == ""
+			})
 	}
 	return volume.Secret != nil && volume.Secret.SecretName == volume.Name &&
 		strings.HasPrefix(volume.Name, spec.ServiceAccountName+"-token-") && mountedAsToken(volume.Name, spec)

@@ -267,6 +267,21 @@ func BenchmarkHandle(b *testing.B) {
 	}
 }
 
+func TestAPodWithoutAGracePeriodGetsOneSecond(t *testing.T) {
+	const pod = `{"metadata": {"annotations": {"multicluster.admiralty.io/elect": ""}},
+  "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "main"}]}}`
+	resp := respond(t, create(pod))
+	if !resp.Allowed || len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], "GracePeriodSeconds is 1") {
+		t.Errorf("allowed %v, warnings %q", resp.Allowed, resp.Warnings)
+	}
+	if patched := apply(t, pod); !strings.Contains(patched, `"terminationGracePeriodSeconds":1`) {
+		t.Errorf("patched: %s", patched)
+	}
+	if resp := respond(t, create(strings.Replace(pod, ": 0", ": 5", 1))); len(resp.Warnings) > 0 {
+		t.Errorf("warnings %q", resp.Warnings)
+	}
+}
+
 // A pod whose fence cannot hold beside the default toleration. It copies a proxy's annotation.
 const fencedLate = `{
   "metadata": {"name": "web", "annotations": {"multicluster.admiralty.io/elect": "",

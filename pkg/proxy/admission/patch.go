@@ -32,6 +32,10 @@ func proxyOperations(raw []byte, pod, proxy *corev1.Pod) ([]patch.Operation, err
 			is:     is.TopologySpreadConstraints,
 			remove: len(is.TopologySpreadConstraints) == 0,
 		},
+		{
+			path: "/spec/terminationGracePeriodSeconds",
+			was:  was.TerminationGracePeriodSeconds, is: is.TerminationGracePeriodSeconds,
+		},
 	}
 	var operations []patch.Operation
 	for _, key := range []string{v1alpha1.AnnotationFencedAfter, v1alpha1.AnnotationFromTarget} {
