@@ -12,8 +12,8 @@ import (
 // MoveAdded moves constraints that somebody added to an unbound proxy after its admission to the delegate's
 // constraints, in place. API servers let others add a node selector or node affinity to a pod while it has scheduling
 // gates, as queueing systems do. They are about the nodes of targets. A proxy whose spec's constraints choose the
-// virtual node keeps them. So does a proxy to which somebody adds too many alternatives to combine them, or another value
-// for a label than the user's selector has: it then fits no virtual node.
+// virtual node keeps them. So does a proxy to which somebody adds too many alternatives to combine them, or another
+// value for a label than the user's selector has: it then fits no virtual node.
 //
 // Our scheduler sees proxies so. What the API server has stays as it is.
 func MoveAdded(proxy *corev1.Pod) {
@@ -31,13 +31,8 @@ func MoveAdded(proxy *corev1.Pod) {
 	if partsOf(affinity) > maxTerms || partsOf(nodeAffinityOf(chosen.Affinity)) > maxTerms {
 		return
 	}
-	for key, value := range added {
-		if own, ok := original.NodeSelector[key]; ok && own != value {
-			return
-		}
-	}
 	addedAffinity := nodeAffinityAdded(nodeAffinityOf(chosen.Affinity), affinity)
-	if len(added) == 0 && addedAffinity == nil || tooMany(nodeAffinityOf(original.Affinity), addedAffinity) {
+	if len(added) == 0 && addedAffinity == nil || !compatible(original, added, addedAffinity) {
 		return
 	}
 	proxy.Spec.NodeSelector = chosen.NodeSelector
@@ -56,6 +51,16 @@ func MoveAdded(proxy *corev1.Pod) {
 		proxy.Annotations = maps.Clone(proxy.Annotations)
 		proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] = encoded
 	}
+}
+
+// compatible says whether constraints can have a selector and an affinity in addition.
+func compatible(original Constraints, selector map[string]string, affinity *corev1.NodeAffinity) bool {
+	for key, value := range selector {
+		if own, ok := original.NodeSelector[key]; ok && own != value {
+			return false
+		}
+	}
+	return !tooMany(nodeAffinityOf(original.Affinity), affinity)
 }
 
 func withSelector(selector, added map[string]string) map[string]string {

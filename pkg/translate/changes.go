@@ -63,7 +63,7 @@ func ChangedChaperon(
 	if fieldErr != nil {
 		return nil, fieldErr
 	}
-	ephemeral, err := ephemeralContainers(proxy, newRewriter(proxy.Labels, keep))
+	ephemeral, err := ephemeralContainers(proxy, newRewriter(ownLabels(proxy), keep))
 	if err != nil {
 		return nil, err
 	}

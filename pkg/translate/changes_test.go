@@ -40,6 +40,7 @@ func TestTheFingerprintIsOfWhatMayChange(t *testing.T) {
 		"the status":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, false},
 		"that it is fenced":  {func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationFencedAfter] = "60" }, false},
 		"what kubectl noted": {func(p *corev1.Pod) { p.Annotations[corev1.LastAppliedConfigAnnotation] = "{}" }, false},
+		"the zone":           {func(p *corev1.Pod) { p.Labels[corev1.LabelTopologyZone] = "a" }, false},
 		"the version":        {func(p *corev1.Pod) { p.ResourceVersion = "2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,6 +51,21 @@ func TestTheFingerprintIsOfWhatMayChange(t *testing.T) {
 				t.Errorf("differs: %t", differs)
 			}
 		})
+	}
+}
+
+// Since Kubernetes 1.35, a pod has the zone and the region of its node as labels.
+func TestADelegateHasTheZoneOfItsOwnNode(t *testing.T) {
+	proxy := mustProxy(t, elected(nil, nil))
+	to := translate.Destination{KeepLabels: true}
+	want, err := translate.DelegateLabels(proxy, translate.Source{}, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Labels[corev1.LabelTopologyZone], proxy.Labels[corev1.LabelTopologyRegion] = "a", "b"
+	got, err := translate.DelegateLabels(proxy, translate.Source{}, to)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

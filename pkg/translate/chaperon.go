@@ -52,7 +52,7 @@ func Chaperon(proxy *corev1.Pod, source Source, to Destination) (*v1alpha1.PodCh
 	if err != nil {
 		return nil, err
 	}
-	labels := newRewriter(proxy.Labels, keep)
+	labels := newRewriter(ownLabels(proxy), keep)
 	spec := delegateSpec(proxy, original)
 	labels.selectors(spec)
 	onlyOfSource(spec, source)
@@ -93,13 +93,13 @@ func DelegateLabels(proxy *corev1.Pod, source Source, to Destination) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	return delegateLabels(newRewriter(proxy.Labels, keep), proxy, source, to), nil
+	return delegateLabels(newRewriter(ownLabels(proxy), keep), proxy, source, to), nil
 }
 
 func delegateLabels(rewriter rewriter, proxy *corev1.Pod, source Source, to Destination) map[string]string {
-	labels := rewriter.labels(proxy.Labels)
+	labels := rewriter.labels(ownLabels(proxy))
 	if to.KeepLabels {
-		keepLabels(labels, proxy.Labels)
+		keepLabels(labels, ownLabels(proxy))
 	}
 	labels[v1alpha1.LabelParentUID] = string(proxy.UID)
 	labels[v1alpha1.LabelParentClusterID] = source.ClusterID

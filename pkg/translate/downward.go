@@ -97,7 +97,8 @@ func referToProxy(ref *corev1.ObjectFieldSelector) {
 }
 
 // carrier returns the key of the annotation that carries the value of a field to the delegate. It is empty if the value
-// needs no such annotation: the delegate has the user's annotations itself, and other fields are the target's.
+// needs no such annotation: the delegate has the user's annotations itself, and the labels of its node. Other fields
+// are the target's.
 //
 // A single label has an annotation, too. Its key on the delegate depends on the pod's other labels, which can change.
 func carrier(path string) string {
@@ -108,6 +109,8 @@ func carrier(path string) string {
 		return v1alpha1.AnnotationParentAnnotations
 	}
 	switch field, key, _ := fieldpath.SplitMaybeSubscriptedPath(path); {
+	case field == fieldLabels && ofNode(key):
+		return ""
 	case field == fieldLabels:
 		return v1alpha1.AnnotationParentLabelPrefix + hash(key, hashLength)
 	case field == fieldAnnotations && !copied(key):

@@ -120,6 +120,7 @@ func TestOtherReferencesStay(t *testing.T) {
 	for _, path := range []string{
 		"spec.nodeName", "spec.serviceAccountName", "status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs",
 		"metadata.namespace", "metadata.annotations['note']", "metadata.labels['open", "metadata.labelsX['app']",
+		"metadata.labels['topology.kubernetes.io/zone']", "metadata.labels['topology.kubernetes.io/region']",
 	} {
 		t.Run(path, func(t *testing.T) {
 			proxy := mustProxy(t, labelled(nil, path))

@@ -91,14 +91,15 @@ func FenceProblem(proxy *corev1.Pod, fence time.Duration) (problem string, expli
 			"delegate is stopped after up to %d s (fencing %d, slack %d, grace period %d): %s, or shorten the others"
 		return fmt.Sprintf(text, s(after), s(holds), s(fence), s(timeouts.FenceSlack), s(grace), mend), explicit
 	case !startsAnew(proxy):
-		return "this pod may run twice for a while if its target is lost, and hears of this cluster meanwhile: the time " +
-			"until its delegate is stopped then begins anew, and the time until it is replaced does not: " + mend, true
+		return "this pod may run twice for a while if its target is lost, and hears of this cluster meanwhile: the " +
+			"time until its delegate is stopped begins anew then, and the time until it is replaced does not: " +
+			mend, true
 	}
 	return "", false
 }
 
-// startsAnew says whether a proxy that tolerates the taint not-ready for some time does so anew when its virtual node is
-// Unknown for a while: Kubernetes keeps the time of a proxy that tolerates the taint unreachable for some time, too.
+// startsAnew says whether a proxy that tolerates the taint not-ready for some time does so anew when its virtual node
+// is Unknown for a while. Kubernetes keeps the time of a proxy that tolerates the taint unreachable for some time, too.
 func startsAnew(proxy *corev1.Pod) bool {
 	t := tolerating(proxy.Spec.Tolerations, corev1.TaintNodeUnreachable)
 	return t == nil || t.TolerationSeconds == nil || *t.TolerationSeconds >= defaultTolerationSeconds

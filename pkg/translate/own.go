@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,4 +75,22 @@ func keepLabels(labels, pod map[string]string) {
 			labels[key] = value
 		}
 	}
+}
+
+// ofNode says whether API servers give a pod this label when it is bound: those of its node. The delegate has those of
+// its own node.
+func ofNode(label string) bool {
+	return label == corev1.LabelTopologyZone || label == corev1.LabelTopologyRegion
+}
+
+// ownLabels returns the labels of a proxy without those of its virtual node.
+func ownLabels(proxy *corev1.Pod) map[string]string {
+	_, zone := proxy.Labels[corev1.LabelTopologyZone]
+	_, region := proxy.Labels[corev1.LabelTopologyRegion]
+	if !zone && !region {
+		return proxy.Labels
+	}
+	own := maps.Clone(proxy.Labels)
+	maps.DeleteFunc(own, func(key, _ string) bool { return ofNode(key) })
+	return own
 }

@@ -93,8 +93,8 @@ func Proxy(pod *corev1.Pod) (*corev1.Pod, error) {
 	return proxy, nil
 }
 
-// WithoutGrace says whether API servers would remove a pod at once when it is deleted. A proxy has a grace period, so that
-// nothing replaces it before its delegate has ended.
+// WithoutGrace says whether API servers would remove a pod at once when it is deleted. A proxy has a grace period, so
+// that nothing replaces it before its delegate has ended.
 func WithoutGrace(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) == 0
 }

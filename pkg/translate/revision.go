@@ -62,7 +62,7 @@ type mutableContainer struct {
 func Fingerprint(proxy *corev1.Pod) string {
 	spec := &proxy.Spec
 	m := mutable{
-		Labels: proxy.Labels, Annotations: passedAnnotations(proxy.Annotations),
+		Labels: ownLabels(proxy), Annotations: passedAnnotations(proxy.Annotations),
 		Tolerations: spec.Tolerations,
 		Deadline:    spec.ActiveDeadlineSeconds, Grace: spec.TerminationGracePeriodSeconds,
 		Resources: spec.Resources, Ephemeral: spec.EphemeralContainers,

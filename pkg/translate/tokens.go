@@ -32,10 +32,12 @@ func removeTokens(spec *corev1.PodSpec) {
 	}
 }
 
-// automaticToken recognises a projected token, which has no audience and is not there if the pod turns it off, and the Secret of a token, which API servers before 1.22 added.
+// automaticToken recognises a projected token, which has no audience and is not there if the pod turns it off. It also
+// recognises the Secret of a token, which API servers before 1.22 added.
 func automaticToken(volume *corev1.Volume, spec *corev1.PodSpec) bool {
 	if p := volume.Projected; p != nil {
-		return strings.HasPrefix(volume.Name, "kube-api-access-") && ptr.Deref(spec.AutomountServiceAccountToken, true) &&
+		wanted := ptr.Deref(spec.AutomountServiceAccountToken, true)
+		return wanted && strings.HasPrefix(volume.Name, "kube-api-access-") &&
 			slices.ContainsFunc(p.Sources, func(s corev1.VolumeProjection) bool {
 				return s.ServiceAccountToken != nil && s.ServiceAccountToken.Audience == ""
 			})

@@ -33,7 +33,7 @@ func (w *world) restarts(ctx context.Context, pod *corev1.Pod) (byKubelet int32,
 }
 
 // startsItself waits until the manager has started itself once more than before, and is ready. The kubelet must not
-// have started it. If the API server was away, Kubernetes makes all pods of the node not Ready, and the kubelet corrects
+// have started it. If the API server was away, Kubernetes makes all pods of the node not Ready. The kubelet corrects
 // this when its watch of pods is back: its back-off is a minute then.
 func (w *world) startsItself(t *testing.T, pod *corev1.Pod, byKubelet int32, byItself int) {
 	t.Helper()

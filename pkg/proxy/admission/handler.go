@@ -71,8 +71,8 @@ func (h Handler) Handle(ctx context.Context, req admission.Request) admission.Re
 		response = response.WithWarnings(problem)
 	}
 	if translate.WithoutGrace(pod) {
-		response = response.WithWarnings("spec.terminationGracePeriodSeconds is 1 and not 0, so that this pod is there " +
-			"until its containers in the target have ended")
+		response = response.WithWarnings("spec.terminationGracePeriodSeconds is 1 and not 0, so that this pod is " +
+			"there until its containers in the target have ended")
 	}
 	if fields := unknownFields(unknown); len(fields) > 0 {
 		response = response.WithWarnings("the delegate of this pod lacks fields that this version of the " +
