@@ -22,7 +22,7 @@ import (
 func (c *PodChaperon) UnmarshalJSON(data []byte) error {
 	type plain PodChaperon
 	c.Unreadable = ""
-	if !mayHaveHugeExponent(data) && kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(c)) == nil {
+	if !mayBeCostly(data) && kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(c)) == nil {
 		return nil
 	}
 	parts := struct {
@@ -60,8 +60,27 @@ func decodePart[T any](name string, data json.RawMessage, into *T) error {
 	return nil
 }
 
-// mayHaveHugeExponent says whether the text may have a quantity with an exponent of more than three digits. Other
-// texts, such as hashes, can look the same.
+// mayBeCostly says whether the text may have a quantity with an exponent of more than three digits, or with more than
+// maxDigits digits. Other texts, such as hashes, can look the same.
+func mayBeCostly(data []byte) bool {
+	return hasManyDigits(data) || mayHaveHugeExponent(data)
+}
+
+// maxDigits is how many digits a quantity may have in a row. The time to decode them grows with their square.
+const maxDigits = 100
+
+func hasManyDigits(data []byte) bool {
+	n := 0
+	for _, c := range data {
+		if n++; !isDigit(c) {
+			n = 0
+		} else if n > maxDigits {
+			return true
+		}
+	}
+	return false
+}
+
 func mayHaveHugeExponent(data []byte) bool {
 	const digits = 4
 	for i := 1; i < len(data)-digits; i++ {
@@ -83,7 +102,7 @@ func mayHaveHugeExponent(data []byte) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// checkQuantities reads a value of the type, and returns an error if it has a quantity with a huge exponent. The type
+// checkQuantities reads a value of the type, and returns an error if it has a costly quantity. The type
 // is nil where no quantity can be.
 func checkQuantities(decoder *json.Decoder, t reflect.Type) error {
 	token, err := decoder.Token()
@@ -115,8 +134,8 @@ func checkQuantity(value string, t reflect.Type) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == reflect.TypeFor[resource.Quantity]() && mayHaveHugeExponent([]byte(value)) {
-		return fmt.Errorf("the exponent of the quantity %.40q is too large", value)
+	if t == reflect.TypeFor[resource.Quantity]() && mayBeCostly([]byte(value)) {
+		return fmt.Errorf("the quantity %.40q has too many digits, or its exponent is too large", value)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func TestAPodChaperonThatCannotBeReadConcernsOnlyItself(t *testing.T) {
 		"a quantity that panics":    {resources(`"` + panicked + `"`), "too large"},
 		"a quantity without an end": {resources(`"` + endless + `"`), "too large"},
 		"as a number":               {resources(endless), "too large"},
+		"a million digits":          {resources(`"1` + strings.Repeat("0", 1e6) + `"`), "too many digits"},
 		"with blanks":               {resources(`" ` + endless + `\t"`), ""},
 		"of another container": {
 			`{"ephemeralContainers":[{"resources":{"requests":{"x":"1.e+10000"}}}]}`, "too large",

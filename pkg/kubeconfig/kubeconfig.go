@@ -55,6 +55,9 @@ func Parse(data []byte, contextName string, rules Rules) (*rest.Config, error) {
 		return nil, fmt.Errorf("its context %q cannot be used: "+
 			"check the certificates, keys and addresses of its cluster and user", contextName)
 	}
+	if err := checkTLS(&restConfig.TLSClientConfig); err != nil {
+		return nil, err
+	}
 	if _, err := rest.TLSConfigFor(restConfig); err != nil {
 		return nil, fmt.Errorf("its context %q has certificates or a key that cannot be read: "+
 			"they must be PEM, base64-encoded", contextName)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -16,13 +17,24 @@ var listable = []Resource{ //nolint:gochecknoglobals // constant
 	ConfigMaps, Secrets, ResourceClaims, ResourceClaimTemplates,
 }
 
-// ListsClaim says whether the pod's annotation use-existing lists what a resource claim of the pod refers to: targets
-// have it already. An annotation that ValidateExisting rejects lists nothing.
-func ListsClaim(pod *corev1.Pod, claim *corev1.PodResourceClaim) bool {
-	own, listed := pod.Annotations[v1alpha1.AnnotationUseExisting]
-	existing, err := parseExisting(own)
-	return listed && err == nil && (len(existing) == 0 || slices.Contains(existing, ClaimRef(claim)))
+// Existing is what targets have already, as a pod's annotation use-existing says.
+type Existing struct {
+	all  bool
+	refs sets.Set[Ref]
 }
+
+// ExistingOf returns what the annotation of a pod lists. An annotation that ValidateExisting rejects lists nothing.
+func ExistingOf(pod *corev1.Pod) Existing {
+	own, listed := pod.Annotations[v1alpha1.AnnotationUseExisting]
+	refs, err := parseExisting(own)
+	if !listed || err != nil {
+		return Existing{}
+	}
+	return Existing{all: len(refs) == 0, refs: sets.New(refs...)}
+}
+
+// Has says whether targets have an object already.
+func (e Existing) Has(ref Ref) bool { return e.all || e.refs.Has(ref) }
 
 // ClaimRef returns what a resource claim of a pod refers to.
 func ClaimRef(claim *corev1.PodResourceClaim) Ref {
@@ -35,17 +47,9 @@ func ClaimRef(claim *corev1.PodResourceClaim) Ref {
 // Followed returns the ConfigMaps, Secrets and ServiceAccounts among the needs of the pod, without those that the pod's
 // annotation use-existing lists. An annotation that ValidateExisting rejects lists nothing.
 func Followed(pod *corev1.Pod) []Need {
-	own, listed := pod.Annotations[v1alpha1.AnnotationUseExisting]
-	existing, err := parseExisting(own)
+	existing := ExistingOf(pod)
 	return slices.DeleteFunc(Of(pod), func(n Need) bool {
-		switch {
-		case n.Resource == PersistentVolumeClaims:
-			return true
-		case !listed || err != nil || n.Resource == ServiceAccounts:
-			return false
-		default:
-			return len(existing) == 0 || slices.Contains(existing, n.Ref)
-		}
+		return n.Resource == PersistentVolumeClaims || n.Resource != ServiceAccounts && existing.Has(n.Ref)
 	})
 }
 

@@ -107,7 +107,7 @@ func termsAdded(before, now *corev1.NodeSelector) *corev1.NodeSelector {
 	if len(before.NodeSelectorTerms) != len(now.NodeSelectorTerms) {
 		return nil
 	}
-	added := &corev1.NodeSelector{}
+	var added []corev1.NodeSelectorTerm
 	for i, was := range before.NodeSelectorTerms {
 		is := now.NodeSelectorTerms[i]
 		term := corev1.NodeSelectorTerm{
@@ -117,11 +117,9 @@ func termsAdded(before, now *corev1.NodeSelector) *corev1.NodeSelector {
 		if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 			return nil
 		}
-		if !has(added.NodeSelectorTerms, term) {
-			added.NodeSelectorTerms = append(added.NodeSelectorTerms, term)
-		}
+		added = append(added, term)
 	}
-	return added
+	return &corev1.NodeSelector{NodeSelectorTerms: withAdded(nil, added, nil)}
 }
 
 // maxTerms is how many alternatives both may make, and how many parts an affinity may have that is compared with

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -26,18 +27,10 @@ type addedAnnotations struct {
 	TooLarge []string `json:"tooLarge,omitempty"`
 }
 
-// wanted says whether one of the patterns, which commas separate, means the key.
-func wanted(patterns, key string) bool {
-	if !copied(key) {
-		return false
-	}
+// wanted says whether one of the patterns means the key.
+func wanted(patterns sets.Set[string], key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	for pattern := range strings.SplitSeq(patterns, ",") {
-		if pattern == key || pattern == domain+"/*" {
-			return true
-		}
-	}
-	return false
+	return copied(key) && (patterns.Has(key) || patterns.Has(domain+"/*"))
 }
 
 // AddedAnnotations returns the message of the condition Annotations for a delegate: the annotations that the source
@@ -52,9 +45,9 @@ func AddedAnnotations(delegate *corev1.Pod) string {
 	if given == nil {
 		return "" // Nobody knows which ones are the user's.
 	}
-	all := map[string]string{}
+	all, wants := map[string]string{}, sets.New(strings.Split(patterns, ",")...)
 	for key, value := range delegate.Annotations {
-		if _, users := given[partAnnotation+key]; !users && wanted(patterns, key) {
+		if _, users := given[partAnnotation+key]; !users && wanted(wants, key) {
 			all[key] = value
 		}
 	}
@@ -102,22 +95,22 @@ func BoundAnnotations(conditions []corev1.PodCondition) {
 
 // TakenAnnotations says which annotations of a proxy come from its delegate.
 type TakenAnnotations struct {
-	patterns string
-	added    addedAnnotations
-	mark     string
+	added addedAnnotations
+	mark  string
 }
 
 // TakeAnnotations returns what a source that wants these annotations takes from the status of a PodChaperon. A target
 // may report anything, so everything else is left out.
 func TakeAnnotations(patterns []string, status *corev1.PodStatus) TakenAnnotations {
-	t := TakenAnnotations{patterns: strings.Join(patterns, ",")}
+	var t TakenAnnotations
 	var reported addedAnnotations
 	c := PodCondition(status.Conditions, v1alpha1.ConditionAnnotations)
 	if c == nil || json.Unmarshal([]byte(c.Message), &reported) != nil {
 		return t
 	}
+	wants := sets.New(patterns...)
 	valid := func(key string) bool {
-		return wanted(t.patterns, key) && len(content.IsLabelKey(strings.ToLower(key))) == 0
+		return wanted(wants, key) && len(content.IsLabelKey(strings.ToLower(key))) == 0
 	}
 	maps.DeleteFunc(reported.Annotations, func(key, _ string) bool { return !valid(key) })
 	t.added = bounded(reported.Annotations)

@@ -35,11 +35,11 @@ func addedTolerations(proxy *corev1.Pod) []corev1.Toleration {
 		byDefault := t.Operator == corev1.TolerationOpExists && t.Effect == corev1.TaintEffectNoExecute &&
 			(t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) &&
 			ptr.Deref(t.TolerationSeconds, 0) == defaultTolerationSeconds
-		if !byDefault && !has(chosen.Tolerations, t) {
+		if !byDefault {
 			added = append(added, t)
 		}
 	}
-	return added
+	return withAdded(nil, added, chosen.Tolerations)
 }
 
 // ChangedChaperon returns the PodChaperon that exists in a target with the changes of its proxy: labels, annotations,
@@ -59,7 +59,7 @@ func ChangedChaperon(
 	changed.Labels = withOwn(wished.Labels, existing.Labels, reserved)
 	changed.Annotations = withOwn(wished.Annotations, existing.Annotations, isOwnAnnotation)
 	changeSpec(&changed.Spec, &wished.Spec)
-	keep, fieldErr := labelsToKeep(proxy.Annotations)
+	keep, fieldErr := labelsToKeep(proxy.Labels, proxy.Annotations)
 	if fieldErr != nil {
 		return nil, fieldErr
 	}

@@ -44,7 +44,7 @@ type Destination struct {
 //
 // Chaperon fails if somebody changed the annotations that admission wrote.
 func Chaperon(proxy *corev1.Pod, source Source, to Destination) (*v1alpha1.PodChaperon, error) {
-	keep, fieldErr := labelsToKeep(proxy.Annotations)
+	keep, fieldErr := labelsToKeep(proxy.Labels, proxy.Annotations)
 	if fieldErr != nil {
 		return nil, fieldErr
 	}
@@ -81,7 +81,7 @@ func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 	original, err := decodeConstraints(encoded)
 	if err != nil {
 		path := annotationPath(v1alpha1.AnnotationOriginalConstraints)
-		return Constraints{}, field.Invalid(path, encoded, err.Error())
+		return Constraints{}, field.Invalid(path, excerpt(encoded), err.Error())
 	}
 	original.Tolerations = append(original.Tolerations, addedTolerations(proxy)...)
 	return original, nil
@@ -89,7 +89,7 @@ func DelegateConstraints(proxy *corev1.Pod) (Constraints, error) {
 
 // DelegateLabels returns the labels of the proxy's delegate in a target, as Chaperon does.
 func DelegateLabels(proxy *corev1.Pod, source Source, to Destination) (map[string]string, error) {
-	keep, err := labelsToKeep(proxy.Annotations)
+	keep, err := labelsToKeep(proxy.Labels, proxy.Annotations)
 	if err != nil {
 		return nil, err
 	}

@@ -110,22 +110,25 @@ func (c Constraints) with(current, expected Constraints) Constraints {
 	return c
 }
 
+// withAdded returns a list with those of the current items that it does not have, and that are not expected. The items
+// are compared as JSON, because lists may be long.
 func withAdded[T any](list, current, expected []T) []T {
-	for _, item := range current {
-		if !has(expected, item) && !has(list, item) {
-			list = append(list, item)
+	if len(current) == 0 {
+		return list
+	}
+	has := make(map[string]bool, len(list)+len(expected))
+	for _, items := range [][]T{list, expected} {
+		for i := range items {
+			has[encode(items[i])] = true
+		}
+	}
+	for i := range current {
+		if encoded := encode(current[i]); !has[encoded] {
+			has[encoded] = true
+			list = append(list, current[i])
 		}
 	}
 	return list
-}
-
-func has[T any](list []T, item T) bool {
-	for i := range list {
-		if equality.Semantic.DeepEqual(list[i], item) {
-			return true
-		}
-	}
-	return false
 }
 
 func affinityWithAdded(affinity, current, expected *corev1.Affinity) *corev1.Affinity {
@@ -148,4 +151,13 @@ func affinityWithAdded(affinity, current, expected *corev1.Affinity) *corev1.Aff
 		affinity.PodAntiAffinity = a
 	}
 	return affinity
+}
+
+// excerpt returns the beginning of a text that is wrong, for a message: conditions, events and logs show it.
+func excerpt(text string) string {
+	const most = 256
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
 }

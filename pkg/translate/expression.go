@@ -22,13 +22,36 @@ func CompileExpression(text string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := sizeOf(parsed); n > maxInstructions {
+		return nil, tooLarge(n)
+	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return nil, err
 	}
 	if len(program.Inst) > maxInstructions {
-		return nil, fmt.Errorf("the regular expression is too large: without repetitions ({n}), it would have some "+
-			"%d characters, and it may have %d", len(program.Inst), maxInstructions)
+		return nil, tooLarge(len(program.Inst))
 	}
 	return regexp.Compile(text)
+}
+
+func tooLarge(size int) error {
+	return fmt.Errorf("the regular expression is too large: without repetitions ({n}), it would have some "+
+		"%d characters, and it may have %d", size, maxInstructions)
+}
+
+// sizeOf returns how many characters an expression has without repetitions ({n}), at least, or more than
+// maxInstructions. To compile the expression takes memory for each of them.
+func sizeOf(e *syntax.Regexp) int {
+	size := max(1, len(e.Rune))
+	if e.Op == syntax.OpCharClass {
+		size = 1
+	}
+	for _, sub := range e.Sub {
+		size = min(size+sizeOf(sub), maxInstructions+1)
+	}
+	if e.Op == syntax.OpRepeat {
+		size *= max(1, e.Min, e.Max) // At most a thousand.
+	}
+	return min(size, maxInstructions+1)
 }

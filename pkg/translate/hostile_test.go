@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,7 +139,10 @@ func TestExpressions(t *testing.T) {
 		"(":                                  false,
 		"(?:x{30}){30}{30}":                  false, // also for Go
 		"(?:.?){1000}":                       false,
-		strings.Repeat("x", 8<<10+1):         false,
+		"(?:" + strings.Repeat("a", 8000) + "){1000}": false, // 327 MB, if it was compiled
+		"(?:a{30}){30}":              true,
+		"[a-z0-9.-]{1,200}":          true,
+		strings.Repeat("x", 8<<10+1): false,
 	} {
 		if _, err := translate.CompileExpression(text); (err == nil) != valid {
 			t.Errorf("%.40q: error %v, want that it is valid: %t", text, err, valid)
@@ -154,5 +158,26 @@ func TestAGracePeriodIsBounded(t *testing.T) {
 		if got := translate.GracePeriod(&corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}); got != want {
 			t.Errorf("%d s: %s", seconds, got)
 		}
+	}
+}
+
+// The suffixes that keep labels apart would run out.
+func TestThereAreNotTooManyLabelsToTranslate(t *testing.T) {
+	many := map[string]string{}
+	for i := range 70_000 {
+		many[fmt.Sprintf("p%d/x", i)] = strconv.Itoa(i)
+	}
+	pod := elected(nil, nil)
+	pod.Labels = many
+	if _, err := translate.Proxy(pod); err == nil || !strings.Contains(err.Error(), "metadata.labels: Too many") {
+		t.Errorf("admission: %v", err)
+	}
+	proxy := mustProxy(t, elected(nil, nil))
+	proxy.Labels = many
+	if _, err := translate.Chaperon(proxy, translate.Source{}, translate.Destination{}); err == nil {
+		t.Error("they are translated")
+	}
+	if _, err := translate.DelegateSelector(many, nil, translate.Source{}); err == nil {
+		t.Error("a selector is translated")
 	}
 }

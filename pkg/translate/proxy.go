@@ -115,7 +115,7 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 			"elected pods are placed one by one, and PodGroups do not follow them to targets: let a queueing system "+
 				"admit the pods together, or remove the annotation "+v1alpha1.AnnotationElect))
 	}
-	if _, err := labelsToKeep(pod.Annotations); err != nil {
+	if _, err := labelsToKeep(pod.Labels, pod.Annotations); err != nil {
 		errs = append(errs, err)
 	}
 	fence := pod.Annotations[v1alpha1.AnnotationFenceAfter]
@@ -137,10 +137,13 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 
 // validateClaims refuses resource claims that no target can grant: neither they nor their templates follow the pod.
 func validateClaims(pod *corev1.Pod) field.ErrorList {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
 	var errs field.ErrorList
+	existing := needs.ExistingOf(pod)
 	for i := range pod.Spec.ResourceClaims {
-		claim := &pod.Spec.ResourceClaims[i]
-		if ref := needs.ClaimRef(claim); !needs.ListsClaim(pod, claim) {
+		if ref := needs.ClaimRef(&pod.Spec.ResourceClaims[i]); !existing.Has(ref) {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "resourceClaims").Index(i), fmt.Sprintf(
 				"the %s %q does not follow the pod to its target: create it in the targets, and say so by the "+
 					"annotation %s: %s", ref.Resource.Kind(), ref.Name, v1alpha1.AnnotationUseExisting, ref)))
@@ -149,15 +152,22 @@ func validateClaims(pod *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// labelsToKeep returns nil if the annotation is missing.
-func labelsToKeep(annotations map[string]string) (*regexp.Regexp, *field.Error) {
+// maxLabels is how many labels a pod or a selector may have. API servers do not bound them, and no pod has a hundred.
+const maxLabels = 1000
+
+// labelsToKeep returns nil if the annotation is missing. It fails if there are too many labels to translate.
+func labelsToKeep(labels, annotations map[string]string) (*regexp.Regexp, *field.Error) {
+	if n := len(labels); n > maxLabels {
+		return nil, field.TooMany(field.NewPath("metadata", "labels"), n, maxLabels)
+	}
 	expression, ok := annotations[v1alpha1.AnnotationNoPrefixLabelRegexp]
 	if !ok {
 		return nil, nil
 	}
 	keep, err := CompileExpression(expression)
 	if err != nil {
-		return nil, field.Invalid(annotationPath(v1alpha1.AnnotationNoPrefixLabelRegexp), expression, err.Error())
+		path := annotationPath(v1alpha1.AnnotationNoPrefixLabelRegexp)
+		return nil, field.Invalid(path, excerpt(expression), err.Error())
 	}
 	return keep, nil
 }
@@ -175,7 +185,7 @@ func proxyConstraints(pod *corev1.Pod) (Constraints, *field.Error) {
 		path = annotationPath(v1alpha1.AnnotationProxyConstraints)
 		spec, err := decodePodSpec(encoded)
 		if err != nil {
-			return Constraints{}, field.Invalid(path, encoded, err.Error())
+			return Constraints{}, field.Invalid(path, excerpt(encoded), err.Error())
 		}
 		if err := validateLength(path, spec); err != nil {
 			return Constraints{}, err
@@ -222,7 +232,8 @@ func originalConstraints(pod *corev1.Pod, chosen Constraints) (Constraints, *fie
 		encoded := pod.Annotations[v1alpha1.AnnotationOriginalConstraints]
 		decoded, err := decodeConstraints(encoded)
 		if err != nil {
-			return Constraints{}, field.Invalid(annotationPath(v1alpha1.AnnotationOriginalConstraints), encoded,
+			path := annotationPath(v1alpha1.AnnotationOriginalConstraints)
+			return Constraints{}, field.Invalid(path, excerpt(encoded),
 				"only admission may write this annotation: remove it, and spec.schedulerName as well ("+err.Error()+")")
 		}
 		original = decoded.with(original, chosen)

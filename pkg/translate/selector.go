@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
@@ -17,7 +19,10 @@ func DelegateSelector(selector, annotations map[string]string, source Source) (m
 	if len(selector) == 0 {
 		return nil, nil
 	}
-	keep, err := labelsToKeep(annotations)
+	if n := len(selector); n > maxLabels {
+		return nil, field.TooMany(field.NewPath("spec", "selector"), n, maxLabels)
+	}
+	keep, err := labelsToKeep(nil, annotations)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/amounts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -41,6 +42,10 @@ type Handler struct {
 func (h Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return admission.Allowed("")
+	}
+	// An API server has decoded the pod. Others may ask, too, and decoding some amounts ends a process.
+	if err := amounts.Check(req.Object.Raw); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
 	}
 	pod := &corev1.Pod{}
 	unknown, err := kjson.UnmarshalStrict(req.Object.Raw, pod, kjson.DisallowUnknownFields)

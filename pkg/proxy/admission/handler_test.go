@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -264,6 +265,16 @@ func BenchmarkHandle(b *testing.B) {
 	req := create(constrained)
 	for b.Loop() {
 		admission.Handler{}.Handle(b.Context(), req)
+	}
+}
+
+// An API server never sends these.
+func TestCostlyAmountsAreNotDecoded(t *testing.T) {
+	for _, amount := range []string{"1e-999999999", "10000000000000000001e2147483639", strings.Repeat("7", 1e6)} {
+		pod := fmt.Sprintf(`{"metadata": {}, "spec": {"overhead": {"cpu": %q}}}`, amount)
+		if resp := respond(t, create(pod)); resp.Allowed || resp.Result.Code != http.StatusBadRequest {
+			t.Errorf("%.30s: allowed %v, %v", amount, resp.Allowed, resp.Result)
+		}
 	}
 }
 

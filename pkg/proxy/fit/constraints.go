@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -50,7 +51,8 @@ func newConstraints(of translate.Constraints) constraints {
 	if of.Affinity != nil && of.Affinity.NodeAffinity != nil {
 		c.required = of.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
-	c.id = unique.Make(c.encoded())
+	sum := sha256.Sum256([]byte(c.encoded())) // The text may be long, and shapes remember a thousand.
+	c.id = unique.Make(string(sum[:]))
 	for _, key := range slices.Sorted(maps.Keys(c.nodeSelector)) {
 		equal := map[string]string{key: c.nodeSelector[key]}
 		c.selector = append(c.selector, requirement{key, nodeaffinity.NewRequiredNodeAffinity(equal, nil)})
