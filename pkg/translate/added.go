@@ -28,9 +28,6 @@ func MoveAdded(proxy *corev1.Pod) {
 	}
 	added := maps.Clone(proxy.Spec.NodeSelector)
 	maps.DeleteFunc(added, func(key, value string) bool { return chosen.NodeSelector[key] == value })
-	if partsOf(affinity) > maxTerms || partsOf(nodeAffinityOf(chosen.Affinity)) > maxTerms {
-		return
-	}
 	addedAffinity := nodeAffinityAdded(nodeAffinityOf(chosen.Affinity), affinity)
 	if len(added) == 0 && addedAffinity == nil || !compatible(original, added, addedAffinity) {
 		return
@@ -122,23 +119,8 @@ func termsAdded(before, now *corev1.NodeSelector) *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: withAdded(nil, added, nil)}
 }
 
-// maxTerms is how many alternatives both may make, and how many parts an affinity may have that is compared with
-// another one, each with each.
+// maxTerms is how many alternatives both may make.
 const maxTerms = 1000
-
-// partsOf counts preferences, alternatives, and what these require.
-func partsOf(affinity *corev1.NodeAffinity) int {
-	if affinity == nil {
-		return 0
-	}
-	parts := len(affinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		for _, term := range required.NodeSelectorTerms {
-			parts += 1 + len(term.MatchExpressions) + len(term.MatchFields)
-		}
-	}
-	return parts
-}
 
 // tooMany says whether both would make too many alternatives. API servers accept ten thousand in each.
 func tooMany(a, b *corev1.NodeAffinity) bool {

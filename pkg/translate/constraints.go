@@ -64,8 +64,8 @@ func decodeConstraints(encoded string) (Constraints, error) {
 	return c, nil
 }
 
-// maxConstraints is how many tolerations or spread constraints a pod may have. Lists of them are compared, each with
-// each. API servers accept 100,000 tolerations, and no pod has a hundred.
+// maxConstraints is how many tolerations or spread constraints a pod may have. Kubernetes compares each with each taint
+// or node. API servers accept 100,000 tolerations, and no pod has a hundred.
 const maxConstraints = 1000
 
 func validateLength(path *field.Path, spec *corev1.PodSpec) *field.Error {

@@ -50,8 +50,9 @@ func GracePeriod(pod *corev1.PodSpec) time.Duration {
 	return time.Duration(min(max(seconds, 1), maxGraceSeconds)) * time.Second
 }
 
-// replacedAfter returns how long after a lost target's node has its taint the proxy is evicted and replaced, and false
-// if nobody replaces the proxy before it is gone, as with StatefulSets. explicit says that the user chose this time.
+// replacedAfter returns when the proxy is evicted and replaced, counted from the taint of a lost target's node. It
+// returns false if nobody replaces the proxy before it is gone, as with StatefulSets. explicit says that the user chose
+// this time.
 func replacedAfter(proxy *corev1.Pod) (after time.Duration, explicit, replaced bool) {
 	owner := metav1.GetControllerOf(proxy)
 	if owner == nil || owner.Kind == "StatefulSet" {

@@ -110,24 +110,35 @@ func TestTooManyAlternativesAreNotCombined(t *testing.T) {
 	}
 }
 
-// As many as fit into an annotation are compared with none.
-func TestALargeAffinityIsNotCompared(t *testing.T) {
-	var terms, more []string
-	for i := range 6000 {
-		terms = append(terms, fmt.Sprintf("{matchExpressions: [{key: k%d, operator: Exists}]}", i))
-		more = append(more, fmt.Sprint("x", i))
+// Each is compared with a set of the others.
+func BenchmarkALargeAffinity(b *testing.B) {
+	var preferred []corev1.PreferredSchedulingTerm
+	for i := range 1000 {
+		values := append(slices.Repeat([]string{"x"}, 400), strconv.Itoa(i))
+		preferred = append(preferred, corev1.PreferredSchedulingTerm{Weight: 1, Preference: corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: "k", Operator: corev1.NodeSelectorOpIn, Values: values,
+			}},
+		}})
 	}
-	const chosen = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {" +
-		"nodeSelectorTerms: [%s]}}}"
-	proxy := mustProxy(t, elected(map[string]string{
-		v1alpha1.AnnotationProxyConstraints: fmt.Sprintf(chosen, strings.Join(terms, ",")),
-	}, nil))
-	for i, key := range more {
-		require(proxy.Spec.Affinity.NodeAffinity, i, key)
+	const chosen = "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [" +
+		"{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}"
+	proxy, err := translate.Proxy(elected(map[string]string{v1alpha1.AnnotationProxyConstraints: chosen}, nil))
+	if err != nil {
+		b.Fatal(err)
 	}
-	before := proxy.Annotations[v1alpha1.AnnotationOriginalConstraints]
-	if translate.MoveAdded(proxy); proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] != before {
-		t.Error("what was added was moved")
+	proxy.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = preferred
+	for b.Loop() {
+		translate.MoveAdded(proxy.DeepCopy())
+	}
+}
+
+func TestMessagesHaveTheBeginningOfWhatIsWrong(t *testing.T) {
+	proxy := mustProxy(t, elected(nil, nil))
+	proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] = strings.Repeat("{", 250_000)
+	_, err := translate.DelegateConstraints(proxy)
+	if err == nil || len(err.Error()) > 2000 || !strings.Contains(err.Error(), "{{{…") {
+		t.Errorf("error %.3000v", err)
 	}
 }
 
