@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,13 +38,9 @@ func TestAFencedPodRunsOnceWhateverGoesWrong(t *testing.T) {
 			s.randomly(seed)
 		})
 		seen.add(reached)
-		if failed == nil {
-			return
-		}
-		trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
+		report(t, seed, trace, failed, func(steps []string) ([]string, error) {
 			return besiege(t, func(s *siege) { s.repeat(steps) })
 		})
-		t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 	})
 }
 

@@ -28,13 +28,9 @@ func TestOneSourceActsAtATimeWhateverGoesWrong(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64) {
 		t.Helper()
 		trace, failed := compete(t, func(c *contest) { c.randomly(seed) })
-		if failed == nil {
-			return
-		}
-		trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
+		report(t, seed, trace, failed, func(steps []string) ([]string, error) {
 			return compete(t, func(c *contest) { c.repeat(steps) })
 		})
-		t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 	})
 }
 

@@ -128,12 +128,18 @@ func try(t *testing.T, seed uint64, seen *coverage) {
 		randomly(seed)(w)
 		seen.add(w.reached)
 	})
+	report(t, seed, trace, failed, func(steps []string) ([]string, error) {
+		return simulate(t, func(w *world) { w.repeat(steps) })
+	})
+}
+
+// report shrinks a run that failed, if it did, and reports it. again does the steps again that are left.
+func report(t *testing.T, seed uint64, trace []string, failed error, again func([]string) ([]string, error)) {
+	t.Helper()
 	if failed == nil {
 		return
 	}
-	trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
-		return simulate(t, func(w *world) { w.repeat(steps) })
-	})
+	trace, failed = shrink(trace, failed, again)
 	t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 }
 

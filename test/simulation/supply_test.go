@@ -37,13 +37,9 @@ func trySupply(t *testing.T, seed uint64, serving bool, seen *coverage) {
 		w.randomly(seed)
 		seen.add(w.reached)
 	})
-	if failed == nil {
-		return
-	}
-	trace, failed = shrink(trace, failed, func(steps []string) ([]string, error) {
+	report(t, seed, trace, failed, func(steps []string) ([]string, error) {
 		return supplyPods(t, serving, func(w *supply) { w.repeat(steps) })
 	})
-	t.Errorf("%v, with SIMULATION_SEED=%d, after:\n  %s", failed, seed, strings.Join(readable(trace), "\n  "))
 }
 
 // TestARunOfCopiesIsRepeatable lets half of the runs differ: the product's own workers and timers are part of them.
