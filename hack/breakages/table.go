@@ -132,14 +132,13 @@ func ofClusters() []breakage {
 		{
 			name: "never-lost", file: "pkg/connect/target/health.go", clusters: true,
 			does: "a target that does not answer is never lost",
-			from: "func (h health) lost() bool { return h.misses >= maxMisses }",
-			to:   "func (h health) lost() bool { return h.misses >= 1000*maxMisses }",
+			from: "h.misses >= maxMisses &&", to: "h.misses >= 1000*maxMisses &&",
 		},
 		{
 			name: "lost-at-once", file: "pkg/connect/target/health.go", clusters: true,
 			does: "a target is lost as soon as it misses one check",
-			from: "func (h health) lost() bool { return h.misses >= maxMisses }",
-			to:   "func (h health) lost() bool { return maxMisses > 0 && h.misses >= 1 }",
+			from: "h.misses >= maxMisses && now.Sub(h.answered) >= deadAfter",
+			to:   "maxMisses > 0 && h.misses >= 1",
 			rule: "a virtual node is Ready unless its target is lost",
 		},
 	}

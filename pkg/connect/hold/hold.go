@@ -113,6 +113,13 @@ func (h *Hold) note(err error) {
 	h.refused = err != nil && (h.refused || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err))
 }
 
+// Renewed returns when the last renewal was answered.
+func (h *Hold) Renewed() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.renewed
+}
+
 // Overdue returns why no renewal succeeded in time, or nil if one did. That some fail in between does not matter.
 func (h *Hold) Overdue() error {
 	within := timeouts.HoldRenewal + h.request.timeout()

@@ -180,6 +180,9 @@ func TestAnOverdueRenewalIsAFailedCheck(t *testing.T) {
 	if _, _, err := c.check(t.Context()); err != nil || !c.renewed() {
 		t.Errorf("renewals go on: error %v", err)
 	}
+	if now := c.clock.Now(); !c.heard(now.Add(time.Second)).Equal(now) {
+		t.Error("a check that relies on a renewal has not heard of the target since")
+	}
 	c.overdue()
 	if _, _, err := c.check(t.Context()); err == nil || c.renewed() {
 		t.Error("the Lease is overdue, and the check succeeds")
@@ -240,14 +243,14 @@ func (w *watched) check(t *testing.T) {
 
 func (w *watched) reason() string { return w.loop.findingAbout(w.refuser).condition.Reason }
 
-func TestATargetIsLostAfterThreeMissesInARow(t *testing.T) {
+func TestATargetIsLostAfterMissesInARow(t *testing.T) {
 	w := newWatched(t.Context(), t)
 	w.start()
 	away := apierrors.NewServiceUnavailable("away")
 	w.check(t)
 	waittest.Eventually(t, "it is connected", func() bool { return w.reason() == v1alpha1.ReasonConnected })
 	for range 3 {
-		for range maxMisses - 1 {
+		for range maxMisses {
 			w.answers(away, "")
 			w.check(t)
 		}
@@ -258,7 +261,7 @@ func TestATargetIsLostAfterThreeMissesInARow(t *testing.T) {
 		t.Fatalf("lost %d times, %s", w.lost.Load(), w.reason())
 	}
 	w.answers(away, "")
-	for range maxMisses {
+	for range maxMisses + 1 {
 		w.check(t)
 	}
 	waittest.Eventually(t, "it is lost", func() bool {

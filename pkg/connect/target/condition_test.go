@@ -130,29 +130,46 @@ func TestFailedCondition(t *testing.T) {
 	}
 }
 
-func TestHealthIsLostAfterThreeMissesInARow(t *testing.T) {
+// check is a health check, and when it ended.
+type check struct {
+	at  time.Duration
+	err error
+}
+
+func TestHealthIsLostAfterThreeMissesAndSilence(t *testing.T) {
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	miss := errors.New("no")
+	at := func(seconds int, err error) check { return check{time.Duration(seconds) * time.Second, err} }
 	for name, test := range map[string]struct {
-		checks []error
+		checks []check
 		lost   bool
-		since  time.Time
+		since  time.Duration
 	}{
-		"two failures":                          {[]error{miss, miss}, false, start},
-		"three failures":                        {[]error{miss, miss, miss}, true, start},
-		"three failures with a success between": {[]error{miss, miss, nil, miss}, false, start.Add(3 * healthInterval)},
-		"four failures after a success": {
-			[]error{nil, miss, miss, miss, miss}, true, start.Add(healthInterval),
+		"two failures":                   {[]check{at(15, miss), at(40, miss)}, false, 15 * time.Second},
+		"three that were time-outs":      {[]check{at(15, miss), at(30, miss), at(40, miss)}, true, 15 * time.Second},
+		"three at once":                  {[]check{at(10, miss), at(20, miss), at(30, miss)}, false, 10 * time.Second},
+		"one more, because a hold ended": {[]check{at(1, miss), at(11, miss), at(12, miss)}, false, time.Second},
+		"four at once": {
+			[]check{at(10, miss), at(20, miss), at(30, miss), at(40, miss)}, true, 10 * time.Second,
 		},
-		"a success after three failures": {[]error{miss, miss, miss, nil}, false, time.Time{}},
+		"three failures with a success between": {
+			[]check{at(10, miss), at(20, miss), at(30, nil), at(40, miss)}, false, 40 * time.Second,
+		},
+		"four failures after a success": {
+			[]check{at(10, nil), at(20, miss), at(30, miss), at(40, miss), at(50, miss)}, true, 20 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var h health
-			for i, err := range test.checks {
-				h = h.after(err, start.Add(time.Duration(i)*healthInterval))
+			h := health{answered: start}
+			for _, c := range test.checks {
+				at := start.Add(c.at)
+				h = h.after(c.err, at, at)
 			}
-			if h.lost() != test.lost || h.since != test.since {
-				t.Errorf("lost is %v since %s", h.lost(), h.since)
+			if h.lost != test.lost || h.since != start.Add(test.since) {
+				t.Errorf("lost is %v since %s", h.lost, h.since)
+			}
+			if h = h.after(nil, start, start.Add(time.Minute)); h.lost || h.misses > 0 {
+				t.Errorf("a success leaves %+v", h)
 			}
 		})
 	}

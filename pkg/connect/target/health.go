@@ -15,8 +15,9 @@ import (
 const (
 	healthInterval = 10 * time.Second
 	healthTimeout  = 5 * time.Second
-	// maxMisses is the number of failed checks in a row after which a target is lost. The third one fails 30 to 50 s
-	// after the target stopped answering, within the grace period of nodes.
+	// maxMisses is the number of failed checks in a row after which a target is lost, if its last answer was deadAfter
+	// ago. Checks that time out are three then, and those that fail at once are four: it is lost 35 to 50 s after it
+	// stopped answering, within the grace period of nodes. A network that is away for 20 s loses no target.
 	maxMisses = 3
 	// heardMisses takes its place for attempts to connect to a target that answers now and then.
 	heardMisses = 9
@@ -24,23 +25,24 @@ const (
 
 // health is the result of the latest health checks of an engaged target.
 type health struct {
-	misses int
-	since  time.Time
+	answered time.Time // when the last check without an error heard of the target, or the engagement
+	misses   int
+	since    time.Time // the first miss
+	lost     bool
 }
 
-// after returns the health after one more check.
-func (h health) after(err error, now time.Time) health {
+// after returns the health after one more check. A check without an error heard of the target at a time.
+func (h health) after(err error, heard, now time.Time) health {
 	if err == nil {
-		return health{}
+		return health{answered: heard}
 	}
 	if h.misses == 0 {
 		h.since = now
 	}
 	h.misses++
+	h.lost = h.lost || h.misses >= maxMisses && now.Sub(h.answered) >= deadAfter
 	return h
 }
-
-func (h health) lost() bool { return h.misses >= maxMisses }
 
 // condition returns the condition of a lost target whose last check failed with err.
 func (h health) condition(err error, key types.NamespacedName, w want) metav1.Condition {

@@ -258,6 +258,15 @@ func (e *engagement) renewed() bool {
 	return e.hold != nil && e.latest != nil && e.hold.Context().Err() == nil && e.hold.Overdue() == nil
 }
 
+// heard returns when a health check that began at a time, and had no error, heard of the target: it may rely on a
+// renewal.
+func (e *engagement) heard(checked time.Time) time.Time {
+	if e.hold == nil || e.hold.Context().Err() != nil {
+		return checked
+	}
+	return e.hold.Renewed()
+}
+
 // holdEnd is the end of the hold of an engaged target. comes is closed then, and nil if there is no hold, or once the
 // end was seen.
 type holdEnd struct {

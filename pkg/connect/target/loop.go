@@ -270,25 +270,26 @@ func (l *loop) watch(ctx context.Context, w want) {
 	defer looks.Stop()
 	version := l.engaged.version
 	end := l.engaged.endOfHold()
-	var h health
 	l.doubts = 0
 	began := l.options.Clock.Now()
+	h := health{answered: began}
 	for l.await(ctx, w, ticker.C(), looks.C(), &end) {
+		checked := l.options.Clock.Now()
 		summary, invalid, err := l.checkAgain(ctx)
 		if l.engaged.identity.Other() != nil {
 			l.disengage()
 			return
 		}
-		if ctx.Err() != nil || err == nil && (h.lost() || end.seen || l.engaged.denied()) {
+		if ctx.Err() != nil || err == nil && (h.lost || end.seen || l.engaged.denied()) {
 			return
 		}
-		h = h.after(err, l.options.Clock.Now())
+		h = h.after(err, l.engaged.heard(checked), l.options.Clock.Now())
 		l.doubts = h.misses
 		if err == nil && l.options.Clock.Since(began) > 2*l.penalty {
 			l.penalty = 0 // The target has kept its budget for long enough.
 		}
 		switch {
-		case h.lost():
+		case h.lost:
 			l.options.Registry.Lose(l.engaged.target)
 			l.report(ctx, w, finding{condition: h.condition(err, l.key, w), version: version})
 		case err == nil:
