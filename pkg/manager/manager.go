@@ -201,7 +201,7 @@ func managerOptions(
 		Metrics:                             metricsOptions(config.Metrics),
 		HealthProbeBindAddress:              config.Health.BindAddress,
 		GracefulShutdownTimeout:             new(stopDeadline),
-		WebhookServer: webhook.NewServer(webhook.Options{
+		WebhookServer: newBoundedServer(arriveWithin, webhook.Options{
 			Port:    config.Webhook.Port,
 			CertDir: config.Webhook.CertDir,
 			TLSOpts: []func(*tls.Config){serving.configure},
