@@ -95,7 +95,7 @@ func overlayList(list *corev1.ResourceList, wished corev1.ResourceList) bool {
 
 func (c *Changes) debug() {
 	pod := c.live.DeepCopy()
-	addEphemeral(&pod.Spec, c.template.Spec.EphemeralContainers)
+	addEphemeral(&pod.Spec, withOwnTokens(c.template.Spec.EphemeralContainers, &c.live.Spec))
 	if len(pod.Spec.EphemeralContainers) > len(c.live.Spec.EphemeralContainers) {
 		c.Debugged = pod
 	}

@@ -126,16 +126,9 @@ func containerOf(containers []corev1.Container, name string) *corev1.Container {
 
 // ephemeralContainers returns the proxy's ephemeral containers as its delegate has them.
 func ephemeralContainers(proxy *corev1.Pod, labels rewriter) ([]corev1.EphemeralContainer, error) {
-	removed := func(m corev1.VolumeMount) bool {
-		return slices.ContainsFunc(proxy.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.Name == m.Name && automaticToken(&v, &proxy.Spec)
-		})
-	}
 	shown := &corev1.PodSpec{}
 	for i := range proxy.Spec.EphemeralContainers {
-		c := proxy.Spec.EphemeralContainers[i].DeepCopy()
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, removed)
-		shown.EphemeralContainers = append(shown.EphemeralContainers, *c)
+		shown.EphemeralContainers = append(shown.EphemeralContainers, *proxy.Spec.EphemeralContainers[i].DeepCopy())
 	}
 	return shown.EphemeralContainers, identify(shown, proxy, labels)
 }

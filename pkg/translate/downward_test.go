@@ -269,3 +269,44 @@ func TestADebuggerSeesTheProxy(t *testing.T) {
 		t.Errorf("unexpected variables of the debugger (-want +got):\n%s", diff)
 	}
 }
+
+func TestADebuggerMountsTheDelegatesToken(t *testing.T) {
+	token := func(name string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+		}}}
+	}
+	const path = "/var/run/secrets/kubernetes.io/serviceaccount"
+	proxy := mustProxy(t, elected(nil, func(spec *corev1.PodSpec) {
+		spec.Volumes = []corev1.Volume{token("kube-api-access-proxy"), {Name: "data"}}
+	}))
+	before := mustChaperon(t, proxy)
+	data := corev1.VolumeMount{Name: "data", MountPath: "/data"}
+	debugger := corev1.EphemeralContainerCommon{Name: "debugger", VolumeMounts: []corev1.VolumeMount{
+		{Name: "kube-api-access-proxy", MountPath: path}, data,
+	}}
+	proxy.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: debugger}}
+	after, err := translate.ChangedChaperon(proxy, source(), destination(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		volumes []corev1.Volume
+		want    []corev1.VolumeMount
+	}{
+		"which has another name": {
+			[]corev1.Volume{token("kube-api-access-delegate")},
+			[]corev1.VolumeMount{{Name: "kube-api-access-delegate", MountPath: path}, data},
+		},
+		"if it has one": {nil, []corev1.VolumeMount{data}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			delegate := translate.Delegate(before)
+			delegate.Spec.Volumes = append(delegate.Spec.Volumes, test.volumes...)
+			changed := translate.DelegateChanges(delegate, after).Debugged
+			if diff := cmp.Diff(test.want, changed.Spec.EphemeralContainers[0].VolumeMounts); diff != "" {
+				t.Errorf("unexpected mounts of the debugger (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

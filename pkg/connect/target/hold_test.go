@@ -10,10 +10,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -21,6 +23,18 @@ import (
 
 // held returns a hold of a Lease in a target. Its renewals fail while broken is true.
 func held(t *testing.T, f fixture, key types.NamespacedName, broken *atomic.Bool) *hold.Hold {
+	t.Helper()
+	held, _ := heldIn(t, f, key, broken)
+	return held
+}
+
+// leaseOfOurs is the Lease of a hold.
+var leaseOfOurs = types.NamespacedName{Namespace: "admiralty", Name: "us"}
+
+// heldIn returns the target, too.
+func heldIn(
+	t *testing.T, f fixture, key types.NamespacedName, broken *atomic.Bool,
+) (*hold.Hold, client.Client) {
 	t.Helper()
 	funcs := interceptor.Funcs{Update: func(
 		ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption,
@@ -30,17 +44,19 @@ func held(t *testing.T, f fixture, key types.NamespacedName, broken *atomic.Bool
 		}
 		return c.Update(ctx, o, options...)
 	}}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "admiralty", Name: "us", UID: "1"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: leaseOfOurs.Namespace, Name: leaseOfOurs.Name, UID: "1",
+	}}
+	there := fake.NewClientBuilder().WithObjects(lease).WithInterceptorFuncs(funcs).Build()
 	process := hold.New(hold.Options{ClusterID: "us", Name: "manager", Clock: f.clock})
 	process.Lead()
 	held, err := process.Acquire(t.Context(), t.Context(), hold.Request{
-		Target: key, Client: fake.NewClientBuilder().WithObjects(lease).WithInterceptorFuncs(funcs).Build(),
-		Lease: client.ObjectKeyFromObject(lease),
+		Target: key, Client: there, Lease: leaseOfOurs,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return held
+	return held, there
 }
 
 var errAway = errors.New("the API server is away")
@@ -79,5 +95,38 @@ func TestTheEndOfAHoldIsAReasonToCheck(t *testing.T) {
 		if target := l.engaged.target; target.Reachable() || target.Lost() {
 			t.Errorf("after %d misses: reachable: %t, lost: %t", misses, target.Reachable(), target.Lost())
 		}
+	}
+}
+
+func TestAManagerThatActsThereMakesFencingDoubtful(t *testing.T) {
+	f := newFixture(t, http.StatusServiceUnavailable)
+	key := types.NamespacedName{Name: "c2"}
+	l := newLoop(f.connections, key, f.refuser, nil)
+	l.fencing = fencingHolds
+	l.engaged = &engagement{target: &engage.Target{Key: key}, identity: identity.New("")}
+	var there client.Client
+	l.engaged.hold, there = heldIn(t, f, key, &atomic.Bool{})
+	if err := l.options.Registry.Engage(t.Context(), l.engaged.target); err != nil {
+		t.Fatal(err)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := there.Get(t.Context(), leaseOfOurs, lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.HolderIdentity = ptr.To("another")
+	lease.Annotations[v1alpha1.AnnotationEpoch] = "7"
+	if err := there.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.engaged.hold.Confirm(t.Context()); !errors.As(err, new(*hold.OtherError)) {
+		t.Fatalf("error %v", err)
+	}
+	end := l.engaged.endOfHold()
+	if l.await(t.Context(), f.refuser, nil, nil, &end) {
+		t.Error("the target is to be watched further")
+	}
+	l.fencing = l.fencing.after(v1alpha1.ReasonUnreachable, l.engaged) // It stops answering just then.
+	if is := ptr.Deref(l.fencing.write(v1alpha1.TargetStatus{Fences: ptr.To(true)}), true); is {
+		t.Error("this source still relies on the target's fencing")
 	}
 }
