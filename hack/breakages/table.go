@@ -87,7 +87,7 @@ func ofClusters() []breakage {
 		{
 			name: "orphans-stay", file: feedback + "decide.go", clusters: true,
 			does: "a delegate whose proxy is gone is not ended",
-			from: "			p.end(s, ending{chaperon: c, ifOrphan: true})\n", to: "			_ = c\n",
+			from: "			p.end(s, ending{chaperon: c, ifOrphan: true, grace: s.graceOfOrphan(c)})\n", to: "			_ = c\n",
 		},
 		{
 			name: "deletion-stays-here", file: feedback + "decide.go", clusters: true,
@@ -132,13 +132,13 @@ func ofClusters() []breakage {
 		{
 			name: "never-lost", file: "pkg/connect/target/health.go", clusters: true,
 			does: "a target that does not answer is never lost",
-			from: "h.misses >= maxMisses &&", to: "h.misses >= 1000*maxMisses &&",
+			from: "h.misses >= minMisses &&", to: "h.misses >= 1000*minMisses &&",
 		},
 		{
 			name: "lost-at-once", file: "pkg/connect/target/health.go", clusters: true,
 			does: "a target is lost as soon as it misses one check",
-			from: "h.misses >= maxMisses && now.Sub(h.answered) >= deadAfter",
-			to:   "maxMisses > 0 && h.misses >= 1",
+			from: "h.misses >= minMisses && now.Sub(h.answered) >= deadAfter",
+			to:   "minMisses > 0 && h.misses >= 1",
 			rule: "a virtual node is Ready unless its target is lost",
 		},
 	}

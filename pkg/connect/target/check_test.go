@@ -172,7 +172,7 @@ func TestWhatAHealthCheckSays(t *testing.T) {
 	}
 }
 
-func TestAnOverdueRenewalIsAFailedCheck(t *testing.T) {
+func TestATargetWhoseRenewalIsOverdueIsAsked(t *testing.T) {
 	c := newChecked(t, true)
 	if _, _, err := c.check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -180,15 +180,18 @@ func TestAnOverdueRenewalIsAFailedCheck(t *testing.T) {
 	if _, _, err := c.check(t.Context()); err != nil || !c.renewed() {
 		t.Errorf("renewals go on: error %v", err)
 	}
-	if now := c.clock.Now(); !c.heard(now.Add(time.Second)).Equal(now) {
-		t.Error("a check that relies on a renewal has not heard of the target since")
+	now := c.clock.Now()
+	if c.read() > 1 || !c.heard(now.Add(time.Second)).Equal(now) {
+		t.Error("a check that relies on a renewal asks, or has heard of the target since")
 	}
 	c.overdue()
-	if _, _, err := c.check(t.Context()); err == nil || c.renewed() {
-		t.Error("the Lease is overdue, and the check succeeds")
+	now = c.clock.Now()
+	if _, _, err := c.check(t.Context()); err != nil || c.read() != 2 || !c.heard(now).Equal(now) {
+		t.Errorf("the Lease is overdue, and a target that answers is not asked: %d requests, error %v", c.read(), err)
 	}
-	if got := c.read(); got > 1 {
-		t.Errorf("%d reads of the ClusterSummary", got)
+	c.answers(apierrors.NewServiceUnavailable("away"), "")
+	if _, _, err := c.check(t.Context()); err == nil {
+		t.Error("neither a renewal nor the check is answered, and the check succeeds")
 	}
 }
 
@@ -250,7 +253,7 @@ func TestATargetIsLostAfterMissesInARow(t *testing.T) {
 	w.check(t)
 	waittest.Eventually(t, "it is connected", func() bool { return w.reason() == v1alpha1.ReasonConnected })
 	for range 3 {
-		for range maxMisses {
+		for range minMisses {
 			w.answers(away, "")
 			w.check(t)
 		}
@@ -261,7 +264,7 @@ func TestATargetIsLostAfterMissesInARow(t *testing.T) {
 		t.Fatalf("lost %d times, %s", w.lost.Load(), w.reason())
 	}
 	w.answers(away, "")
-	for range maxMisses + 1 {
+	for range deadAfter/healthInterval + 1 {
 		w.check(t)
 	}
 	waittest.Eventually(t, "it is lost", func() bool {

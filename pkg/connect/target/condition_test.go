@@ -136,7 +136,7 @@ type check struct {
 	err error
 }
 
-func TestHealthIsLostAfterThreeMissesAndSilence(t *testing.T) {
+func TestHealthIsLostAfterMissesAndSilence(t *testing.T) {
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	miss := errors.New("no")
 	at := func(seconds int, err error) check { return check{time.Duration(seconds) * time.Second, err} }
@@ -145,7 +145,9 @@ func TestHealthIsLostAfterThreeMissesAndSilence(t *testing.T) {
 		lost   bool
 		since  time.Duration
 	}{
-		"two failures":                   {[]check{at(15, miss), at(40, miss)}, false, 15 * time.Second},
+		"two early failures":             {[]check{at(15, miss), at(30, miss)}, false, 15 * time.Second},
+		"two failures, the second late":  {[]check{at(25, miss), at(35, miss)}, true, 25 * time.Second},
+		"one late failure":               {[]check{at(40, miss)}, false, 40 * time.Second},
 		"three that were time-outs":      {[]check{at(15, miss), at(30, miss), at(40, miss)}, true, 15 * time.Second},
 		"three at once":                  {[]check{at(10, miss), at(20, miss), at(30, miss)}, false, 10 * time.Second},
 		"one more, because a hold ended": {[]check{at(1, miss), at(11, miss), at(12, miss)}, false, time.Second},
@@ -173,7 +175,14 @@ func TestHealthIsLostAfterThreeMissesAndSilence(t *testing.T) {
 			}
 		})
 	}
-	h := health{misses: 3, since: start}
+	h := health{answered: start, misses: 3, since: start}
+	for after, want := range map[time.Duration]time.Duration{
+		0: 45 * time.Second, 40 * time.Second: 5 * time.Second, 44 * time.Second: 2 * time.Second, time.Hour: 2 * time.Second,
+	} {
+		if got := h.within(start.Add(after)); got != want {
+			t.Errorf("a check may wait for %s, %s after the last answer, want %s", got, after, want)
+		}
+	}
 	got := h.condition(miss, types.NamespacedName{Name: "c2"}, want{config: &rest.Config{}})
 	if !strings.HasPrefix(got.Message, "since 2030-01-02T03:04:05Z, no answer") {
 		t.Errorf("message %q", got.Message)

@@ -56,8 +56,10 @@ type engagement struct {
 	// sharedWith is the cluster that holds this source's Lease, with the same user, or empty.
 	sharedWith string
 	// checks counts health checks. latest is what the last ClusterSummary said of the cluster, or nil if it failed.
+	// relied says whether the last check relied on a renewal.
 	checks int
 	latest *v1alpha1.ClusterSummary
+	relied bool
 	// identity is the cluster that the engagement is with.
 	identity *identity.Identity
 	// unproved says that the target claims to be the source cluster, and has not proved it.

@@ -15,11 +15,15 @@ import (
 const (
 	healthInterval = 10 * time.Second
 	healthTimeout  = 5 * time.Second
-	// maxMisses is the number of failed checks in a row after which a target is lost, if its last answer was deadAfter
-	// ago. Checks that time out are three then, and those that fail at once are four: it is lost 35 to 50 s after it
-	// stopped answering, within the grace period of nodes. A network that is away for 20 s loses no target.
+	// minMisses is how many checks must have failed when a target is lost, deadAfter after its last answer.
+	minMisses = 2
+	// A check ends noticedAfter after the last answer, unless it began less than leastCheck before. So a target is lost
+	// at most noticedAfter and leastCheck after its last answer, within the grace period of nodes.
+	noticedAfter = 45 * time.Second
+	leastCheck   = 2 * time.Second
+	// maxMisses is how many attempts to connect may fail in a row before a target is lost.
 	maxMisses = 3
-	// heardMisses takes its place for attempts to connect to a target that answers now and then.
+	// heardMisses takes its place for a target that answers now and then.
 	heardMisses = 9
 )
 
@@ -40,8 +44,13 @@ func (h health) after(err error, heard, now time.Time) health {
 		h.since = now
 	}
 	h.misses++
-	h.lost = h.lost || h.misses >= maxMisses && now.Sub(h.answered) >= deadAfter
+	h.lost = h.lost || h.misses >= minMisses && now.Sub(h.answered) >= deadAfter
 	return h
+}
+
+// within returns for how long a check that begins now may wait, if its requests allow it.
+func (h health) within(now time.Time) time.Duration {
+	return max(leastCheck, noticedAfter-now.Sub(h.answered))
 }
 
 // condition returns the condition of a lost target whose last check failed with err.

@@ -150,7 +150,11 @@ func (l *loop) askForFencing(ctx context.Context, e *engagement) error {
 	lease := &coordinationv1.Lease{}
 	key := types.NamespacedName{Namespace: e.leases.own.Namespace, Name: v1alpha1.LeaseManager}
 	if err := e.leases.client.Get(ctx, key, lease); err != nil {
-		return ignoreAbsent(fmt.Errorf("getting the Lease of the target's manager: %w", err))
+		err = ignoreAbsent(fmt.Errorf("getting the Lease of the target's manager: %w", err))
+		if err == nil {
+			l.awake.Look(nil, l.options.Clock.Now()) // An earlier engagement may have seen it.
+		}
+		return err
 	}
 	l.leasesIn = key.Namespace
 	l.awake.Look(lease, l.options.Clock.Now())
@@ -229,11 +233,13 @@ func (l *loop) unsafeCondition(err error, w want) (metav1.Condition, bool) {
 // nothing is believed.
 func (e *engagement) check(ctx context.Context) (*v1alpha1.ClusterSummary, *gate.ForgedError, error) {
 	e.checks++
-	if e.hold != nil && e.hold.Context().Err() == nil && e.latest != nil && e.checks%checksPerSummary != 0 {
-		return e.latest, nil, e.hold.Overdue()
+	e.relied = e.renewed()
+	if e.relied && e.checks%checksPerSummary != 0 {
+		return e.latest, nil, nil
 	}
 	summary, err := e.summary(ctx)
-	if err != nil && isPassing(err) && e.renewed() {
+	e.relied = err != nil && isPassing(err) && e.renewed()
+	if e.relied {
 		return &v1alpha1.ClusterSummary{}, nil, nil // The API server answers. The next check reads it again.
 	}
 	seen := summary.Status.ClusterID
@@ -258,13 +264,12 @@ func (e *engagement) renewed() bool {
 	return e.hold != nil && e.latest != nil && e.hold.Context().Err() == nil && e.hold.Overdue() == nil
 }
 
-// heard returns when a health check that began at a time, and had no error, heard of the target: it may rely on a
-// renewal.
+// heard returns when the last health check, which began at a time and had no error, heard of the target.
 func (e *engagement) heard(checked time.Time) time.Time {
-	if e.hold == nil || e.hold.Context().Err() != nil {
-		return checked
+	if e.relied {
+		return e.hold.Renewed()
 	}
-	return e.hold.Renewed()
+	return checked
 }
 
 // holdEnd is the end of the hold of an engaged target. comes is closed then, and nil if there is no hold, or once the

@@ -275,7 +275,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 	h := health{answered: began}
 	for l.await(ctx, w, ticker.C(), looks.C(), &end) {
 		checked := l.options.Clock.Now()
-		summary, invalid, err := l.checkAgain(ctx)
+		summary, invalid, err := l.checkAgain(ctx, h.within(checked))
 		if l.engaged.identity.Other() != nil {
 			l.disengage()
 			return
@@ -302,8 +302,7 @@ func (l *loop) watch(ctx context.Context, w want) {
 }
 
 // await returns true when the next health check is due, and false when the target is not to be watched any more. When
-// the hold ends, a check is due at once, so that the target is lost less than 50 s after it has stopped answering. If
-// just one check has failed, it was a moment ago, and the ticker brings the next one.
+// the hold ends, a check is due at once. If just one check has failed, the ticker brings the next one.
 func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time, end *holdEnd) bool {
 	for {
 		select {
@@ -320,7 +319,8 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			end.comes, end.seen = nil, true
 			l.options.Registry.Lapse(l.engaged.target)
 			if l.engaged.unsafe() {
-				l.fencing = fencingDoubtful // Even if the target does not answer any more.
+				l.fencing = fencingDoubtful // Even if the target does not answer any more, or the next leader asks.
+				l.report(ctx, w, l.findingAbout(w))
 				return false
 			}
 			if l.doubts != 1 {

@@ -61,11 +61,13 @@ func (l *loop) lookAtWatches() {
 // wary says whether the target may be slow.
 func (l *loop) wary() bool { return l.quality.Wary(l.options.Clock.Now()) }
 
-// checkAgain checks the health of the engaged target. An error that a target answers at once, and that passes, does not
+// checkAgain checks the health of the engaged target, within some time. An error that a target answers at once, and that passes, does not
 // count if the target answers well the next time.
-func (l *loop) checkAgain(ctx context.Context) (
+func (l *loop) checkAgain(ctx context.Context, within time.Duration) (
 	summary *v1alpha1.ClusterSummary, invalid *gate.ForgedError, err error,
 ) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	err = l.repeatedly(ctx, isAnswer, func() (err error) {
 		summary, invalid, err = l.engaged.check(ctx)
 		return err
