@@ -17,11 +17,11 @@ import (
 const (
 	// arriveWithin is an API server's default patience with a webhook.
 	arriveWithin = 10 * time.Second
-	// largeRequest is the length, in bytes, from which a request needs room. A pod has a tenth of it.
-	largeRequest = 128 << 10
+	// smallRequest is the length, in bytes, up to which a request needs no room. A pod has a tenth of it.
+	smallRequest = 128 << 10
 	// largestRequest is more than an API server sends: the object, and the one before, of 3 MB each.
 	largestRequest = 7 << 20
-	// roomForLarge is the length of all large requests that are answered at a time.
+	// roomForLarge is the length of what goes beyond smallRequest in all requests that are answered at a time.
 	roomForLarge = 8 * largestRequest
 )
 
@@ -35,54 +35,65 @@ type boundedServer struct {
 
 // newBoundedServer returns a server whose requests have some time to arrive.
 func newBoundedServer(within time.Duration, o webhook.Options) boundedServer {
-	return boundedServer{Server: webhook.NewServer(o), within: within, room: semaphore.NewWeighted(roomForLarge)}
+	s := boundedServer{Server: webhook.NewServer(o), within: within, room: semaphore.NewWeighted(roomForLarge)}
+	s.Register("/", http.NotFoundHandler()) // Requests to other paths have bodies, too.
+	return s
 }
 
 // Register has a handler serve a path.
 func (s boundedServer) Register(path string, handler http.Handler) {
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status, why := s.receive(w, r); status != http.StatusOK {
-			log.Log.WithName("webhook").V(1).Info("A request was refused", "from", r.RemoteAddr, "reason", why)
-			http.Error(w, why, status)
+		body, leave, refused := s.receive(w, r)
+		defer leave()
+		if refused != nil {
+			log.Log.WithName("webhook").V(1).Info("A request was refused", "from", r.RemoteAddr, "reason", refused.why)
+			http.Error(w, refused.why, refused.status)
 			return
 		}
-		defer s.leave(r)
+		r.Body = io.NopCloser(body)
 		handler.ServeHTTP(w, r)
 	}))
 }
 
-// receive reads the request, which must then leave. If it is refused, it returns another status than OK, and why.
-func (s boundedServer) receive(w http.ResponseWriter, r *http.Request) (status int, why string) {
-	if r.ContentLength < 0 {
-		return http.StatusLengthRequired, "the request does not say its length"
-	}
-	if r.ContentLength > largestRequest {
-		return http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has %d bytes; at most %d are read",
-			r.ContentLength, largestRequest)
-	}
-	deadline := time.Now().Add(s.within) //nolint:forbidigo // Connections have the system's clock.
-	if err := http.NewResponseController(w).SetReadDeadline(deadline); err != nil {
-		return http.StatusInternalServerError, err.Error()
-	}
-	if r.ContentLength >= largeRequest {
-		ctx, cancel := context.WithDeadline(r.Context(), deadline)
-		defer cancel()
-		if s.room.Acquire(ctx, r.ContentLength) != nil {
-			return http.StatusServiceUnavailable, "there are too many large requests at a time"
-		}
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		s.leave(r)
-		return http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s: %v", s.within, err)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return http.StatusOK, ""
+// refusal is the answer to a request that the handlers do not get.
+type refusal struct {
+	status int
+	why    string
 }
 
-// leave gives the room of a request to others.
-func (s boundedServer) leave(r *http.Request) {
-	if r.ContentLength >= largeRequest {
-		s.room.Release(r.ContentLength)
+// receive reads the body of a request. leave gives its room to others.
+func (s boundedServer) receive(w http.ResponseWriter, r *http.Request) (body io.Reader, leave func(), no *refusal) {
+	var taken int64
+	leave = func() { s.room.Release(taken) }
+	deadline := time.Now().Add(s.within) //nolint:forbidigo // Connections have the system's clock.
+	controller := http.NewResponseController(w)
+	if err := controller.SetReadDeadline(deadline); err != nil {
+		return nil, leave, &refusal{http.StatusInternalServerError, err.Error()}
 	}
+	switch {
+	case r.ContentLength < 0:
+		return nil, leave, &refusal{http.StatusLengthRequired, "the request does not say its length"}
+	case r.ContentLength > largestRequest:
+		return nil, leave, &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf(
+			"the request has %d bytes; at most %d are read", r.ContentLength, largestRequest)}
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	defer cancel()
+	read := &bytes.Buffer{}
+	for left := r.ContentLength; left > 0; left = r.ContentLength - int64(read.Len()) {
+		part := min(left, smallRequest)
+		if read.Len() > 0 { // Whoever sends nothing takes no room.
+			if s.room.Acquire(ctx, part) != nil {
+				return nil, leave, &refusal{http.StatusServiceUnavailable, "there are too many large requests at a time"}
+			}
+			taken += part
+		}
+		if _, err := io.CopyN(read, r.Body, part); err != nil {
+			return nil, leave, &refusal{http.StatusRequestTimeout, fmt.Sprintf(
+				"the request did not arrive within %s: %v", s.within, err)}
+		}
+	}
+	// Handlers may take longer. What else arrives ends the request of HTTP/1.1.
+	_ = controller.SetReadDeadline(time.Time{})
+	return read, leave, nil
 }

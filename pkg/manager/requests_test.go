@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // newBounded serves a handler that answers with the length of what it reads, over HTTP/1.1 or HTTP/2.
@@ -50,7 +53,7 @@ func TestWebhooksGetRequestsOfBoundedLengths(t *testing.T) {
 		status       int
 	}{
 		"a small one":              {100, 100, http.StatusOK},
-		"a large one":              {largeRequest, largeRequest, http.StatusOK},
+		"a large one":              {3*smallRequest + 1, 3*smallRequest + 1, http.StatusOK},
 		"the largest one":          {largestRequest, largestRequest, http.StatusOK},
 		"one that is too large":    {0, largestRequest + 1, http.StatusRequestEntityTooLarge},
 		"one of unknown length":    {100, -1, http.StatusLengthRequired},
@@ -84,16 +87,48 @@ func TestWebhooksGetRequestsOfBoundedLengths(t *testing.T) {
 }
 
 func TestManyLargeRequestsDoNotKeepSmallOnesWaiting(t *testing.T) {
-	s, server := newBounded(t, 100*time.Millisecond, false)
-	if !s.room.TryAcquire(roomForLarge) {
-		t.Fatal("there is no room")
-	}
 	for length, want := range map[int64]int{
-		largeRequest: http.StatusServiceUnavailable, largeRequest - 1: http.StatusOK,
+		smallRequest + 1: http.StatusServiceUnavailable, smallRequest: http.StatusOK,
 	} {
+		within := arriveWithin
+		if want != http.StatusOK {
+			within = 100 * time.Millisecond
+		}
+		s, server := newBounded(t, within, false)
+		if !s.room.TryAcquire(roomForLarge) {
+			t.Fatal("there is no room")
+		}
 		status, answer := post(t, server, bytes.NewReader(make([]byte, length)), length)
 		if status != want {
 			t.Errorf("without room, a request of %d bytes has the status %d: %s", length, status, answer)
 		}
+	}
+}
+
+// net/http reads the rest of a body before it answers.
+func TestARequestThatIsRefusedDoesNotKeepItsConnection(t *testing.T) {
+	for name, test := range map[string]struct{ path, length string }{
+		"its length is unknown":  {"/length", "Transfer-Encoding: chunked"},
+		"nobody serves its path": {"/other", "Content-Length: 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, server := newBounded(t, 100*time.Millisecond, false)
+			connection, err := tls.Dial("tcp", server.Listener.Addr().String(),
+				&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It is our own server.
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = connection.Close() })
+			_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", test.path, test.length)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, connection)
+				ended <- err
+			}()
+			waittest.Receive(t, "the end of the connection", ended)
+		})
 	}
 }
