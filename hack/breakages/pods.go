@@ -5,8 +5,8 @@ func ofPlacement() []breakage {
 		{
 			name: "forgets-unseen", file: placement + "placer.go", test: pods,
 			does: "the placer forgets a PodChaperon that the cache does not show",
-			from: "if chaperon != nil && !errors.As(err, &refused) {",
-			to:   "if !errors.As(err, &refused) && false {",
+			from: "left := chaperon != nil && !errors.As(err, &refused)",
+			to:   "left := !errors.As(err, &refused) && false",
 		},
 		{
 			name: "elsewhere-ignored", file: placement + "placer.go", test: pods,
@@ -177,8 +177,8 @@ func ofFeedback() []breakage {
 		{
 			name: "removes-finished", file: feedback + "decide.go", test: pods, clusters: true,
 			does:   "a finished proxy without a PodChaperon is removed",
-			from:   "	case proxy.DeletionTimestamp == nil && translate.Finished(phase):\n",
-			to:     "	case false && proxy.DeletionTimestamp == nil && translate.Finished(phase):\n",
+			from:   "	case proxy.DeletionTimestamp == nil && (translate.Finished(phase) ||",
+			to:     "	case proxy.DeletionTimestamp == nil && (",
 			unseen: "a round has to delete the PodChaperon of a pod that has finished",
 		},
 		{

@@ -63,7 +63,7 @@ func addOurs(pod, whole *corev1.Pod) {
 	pod.Annotations = only(whole.Annotations,
 		v1alpha1.AnnotationElect, v1alpha1.AnnotationOriginalConstraints, v1alpha1.AnnotationFencedAfter,
 		v1alpha1.AnnotationRevision, v1alpha1.AnnotationFromTarget, annotationNeeds, annotationFingerprint,
-		annotationAdded)
+		annotationAdded, annotationRestartPolicy)
 	keepAdded(pod, whole)
 	pod.Generation = whole.Generation
 	if onlyVirtual(whole) {
@@ -77,6 +77,7 @@ func addOurs(pod, whole *corev1.Pod) {
 		}
 		keepNeeds(pod, whole)
 		keepFingerprint(pod, whole)
+		keepRestartPolicy(pod, whole)
 	}
 	pod.CreationTimestamp = whole.CreationTimestamp
 	pod.Finalizers = whole.Finalizers

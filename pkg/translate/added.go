@@ -38,7 +38,7 @@ func MoveAdded(proxy *corev1.Pod) {
 	}
 	if addedAffinity != nil {
 		proxy.Spec.Affinity = proxy.Spec.Affinity.DeepCopy()
-		proxy.Spec.Affinity.NodeAffinity = nodeAffinityOf(chosen.Affinity)
+		proxy.Spec.Affinity.NodeAffinity = withRequired(nodeAffinityOf(chosen.Affinity), affinity, addedAffinity)
 		if original.Affinity == nil {
 			original.Affinity = &corev1.Affinity{}
 		}
@@ -48,6 +48,17 @@ func MoveAdded(proxy *corev1.Pod) {
 		proxy.Annotations = maps.Clone(proxy.Annotations)
 		proxy.Annotations[v1alpha1.AnnotationOriginalConstraints] = encoded
 	}
+}
+
+// withRequired returns the affinity that the proxy keeps. If none of the required terms is added, those of now stay:
+// somebody may have added to some alternatives only.
+func withRequired(chosen, now, added *corev1.NodeAffinity) *corev1.NodeAffinity {
+	if added.RequiredDuringSchedulingIgnoredDuringExecution != nil || chosen == nil {
+		return chosen
+	}
+	kept := chosen.DeepCopy()
+	kept.RequiredDuringSchedulingIgnoredDuringExecution = now.RequiredDuringSchedulingIgnoredDuringExecution
+	return kept
 }
 
 // compatible says whether constraints can have a selector and an affinity in addition.

@@ -142,6 +142,14 @@ func TestAnAlternativeToWhichNothingWasAddedIsEnough(t *testing.T) {
 	if diff := cmp.Diff(before, proxy); diff != "" {
 		t.Errorf("unexpected change (-before +after):\n%s", diff)
 	}
+	proxy.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{
+		{Weight: 1},
+	}
+	translate.MoveAdded(proxy)
+	kept := proxy.Spec.Affinity.NodeAffinity
+	if diff := cmp.Diff(before.Spec.Affinity.NodeAffinity, kept); diff != "" {
+		t.Errorf("beside a preference, what was added to one alternative is lost (-before +after):\n%s", diff)
+	}
 }
 
 func TestConstraintsThatChooseTheVirtualNodeStay(t *testing.T) {

@@ -126,9 +126,16 @@ func containerOf(containers []corev1.Container, name string) *corev1.Container {
 
 // ephemeralContainers returns the proxy's ephemeral containers as its delegate has them.
 func ephemeralContainers(proxy *corev1.Pod, labels rewriter) ([]corev1.EphemeralContainer, error) {
+	ofOldServers := func(m corev1.VolumeMount) bool {
+		return slices.ContainsFunc(proxy.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == m.Name && v.Secret != nil && automaticToken(&v, &proxy.Spec)
+		})
+	}
 	shown := &corev1.PodSpec{}
 	for i := range proxy.Spec.EphemeralContainers {
-		shown.EphemeralContainers = append(shown.EphemeralContainers, *proxy.Spec.EphemeralContainers[i].DeepCopy())
+		c := proxy.Spec.EphemeralContainers[i].DeepCopy()
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, ofOldServers)
+		shown.EphemeralContainers = append(shown.EphemeralContainers, *c)
 	}
 	return shown.EphemeralContainers, identify(shown, proxy, labels)
 }

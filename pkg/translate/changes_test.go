@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/fieldpath"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -66,6 +67,19 @@ func TestADelegateHasTheZoneOfItsOwnNode(t *testing.T) {
 	got, err := translate.DelegateLabels(proxy, translate.Source{}, to)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAFileOfAllLabelsHasNotThoseOfTheVirtualNode(t *testing.T) {
+	proxy := mustProxy(t, labelled(nil, "metadata.labels"))
+	before := mustChaperon(t, proxy)
+	proxy.Labels[corev1.LabelTopologyZone] = "zone-of-the-virtual-node"
+	after, err := translate.ChangedChaperon(proxy, source(), destination(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := after.Annotations[v1alpha1.AnnotationParentLabels]; strings.Contains(got, "zone") || got == "" {
+		t.Errorf("containers see the labels %q", got)
 	}
 }
 
@@ -184,5 +198,57 @@ func TestARefusedPartIsTriedAgain(t *testing.T) {
 	again := translate.DelegateChanges(changes.Metadata, after)
 	if again.Resized == nil || again.Resized.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
 		t.Errorf("resized %+v", again.Resized)
+	}
+}
+
+// debug gives a proxy a debugger that shows the label app, and another value of this label.
+func debug(value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels["app"] = value
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Env: []corev1.EnvVar{{
+				Name: "APP", ValueFrom: &corev1.EnvVarSource{
+					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['app']"},
+				},
+			}}},
+		}}
+	}
+}
+
+func TestTheAnnotationsThatADebuggerShowsComeFirst(t *testing.T) {
+	before, after := change(t, debug("a"))
+	delegate := translate.Delegate(before)
+	carried := translate.DelegateChanges(delegate, after).Carried()
+	if carried == nil {
+		t.Fatal("the delegate lacks no annotation")
+	}
+	path := after.Spec.EphemeralContainers[0].Env[0].ValueFrom.FieldRef.FieldPath
+	if value, err := fieldpath.ExtractFieldPathAsString(carried, path); err != nil || value != "a" {
+		t.Errorf("the debugger shows %q, error %v", value, err)
+	}
+	want := delegate.DeepCopy()
+	for key := range carried.Annotations {
+		if strings.HasPrefix(key, v1alpha1.AnnotationParentLabelPrefix) {
+			want.Annotations[key] = "a"
+		}
+	}
+	if diff := cmp.Diff(want, carried); diff != "" {
+		t.Errorf("more than these annotations differs (-want +got):\n%s", diff)
+	}
+
+	_, later := change(t, debug("b")) // The first change was interrupted.
+	changes := translate.DelegateChanges(carried, later)
+	again := changes.Carried()
+	if again == nil {
+		t.Fatal("the delegate lacks no annotation")
+	}
+	if value, err := fieldpath.ExtractFieldPathAsString(again, path); err != nil || value != "b" {
+		t.Errorf("the debugger shows %q, error %v", value, err)
+	}
+	if len(changes.Kept) > 0 {
+		t.Errorf("our own values count as those of the target: %v", changes.Kept)
+	}
+	if more := translate.DelegateChanges(again, later).Carried(); more != nil {
+		t.Errorf("the delegate has all annotations: %v", more.Annotations)
 	}
 }

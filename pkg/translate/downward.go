@@ -132,7 +132,7 @@ func carries(key string) bool {
 func carried(proxy *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	shown := *proxy
-	shown.Annotations = maps.Clone(proxy.Annotations)
+	shown.Labels, shown.Annotations = ownLabels(proxy), maps.Clone(proxy.Annotations)
 	// These are no annotations of the user, and all but the first come after the pod was created in the target.
 	for key := range fromTarget(proxy.Annotations) {
 		delete(shown.Annotations, key)

@@ -84,8 +84,8 @@ func FenceProblem(proxy *corev1.Pod, fence time.Duration) (problem string, expli
 		return "", false
 	}
 	s := func(d time.Duration) int { return int(d / time.Second) }
-	mend := fmt.Sprintf("tolerate %s for at least %d s, and leave out %s (or tolerate it for %d s or more)",
-		corev1.TaintNodeNotReady, s(holds), corev1.TaintNodeUnreachable, defaultTolerationSeconds)
+	mend := fmt.Sprintf("tolerate %s for at least %d s, and %s for %d s or more (write both: the API server may have "+
+		"a shorter default)", corev1.TaintNodeNotReady, s(holds), corev1.TaintNodeUnreachable, defaultTolerationSeconds)
 	switch {
 	case after < holds:
 		const text = "this pod may run twice for a while if its target is lost: it is replaced after %d s, and its " +

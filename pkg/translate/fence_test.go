@@ -98,8 +98,8 @@ func TestAPodThatIsReplacedBeforeItsFenceHoldsIsRefusedOrWarnedOf(t *testing.T) 
 			}
 			if err != nil {
 				if !strings.Contains(err.Error(), v1alpha1.AnnotationFenceAfter) ||
-					!strings.Contains(err.Error(), "not-ready for at least 150 s, and leave out "+
-						"node.kubernetes.io/unreachable (or tolerate it for 300 s or more)") {
+					!strings.Contains(err.Error(), "not-ready for at least 150 s, and "+
+						"node.kubernetes.io/unreachable for 300 s or more") {
 					t.Errorf("error %q", err)
 				}
 				return

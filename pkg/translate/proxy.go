@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -36,6 +37,14 @@ func IsProxy(pod *corev1.Pod) bool {
 func Admitted(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == v1alpha1.SchedulerName &&
 		Elected(pod) && annotated(pod, v1alpha1.AnnotationOriginalConstraints)
+}
+
+// BoundByHand says whether a pod that looks like a bound proxy was bound by somebody else: admission did not make it a
+// proxy, and it never showed a delegate. So it is with copies of proxies that keep the node, as kubectl debug makes
+// them.
+func BoundByHand(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && IsProxy(pod) && !Admitted(pod) && pod.Status.StartTime == nil &&
+		len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) == 0
 }
 
 // Proxy returns the proxy that an elected pod becomes at admission. The pod itself stays unchanged. The proxy
@@ -109,6 +118,12 @@ func validateElected(pod *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"),
 			"the scheduler chooses the cluster of an elected pod: remove spec.nodeName, or the annotation "+
 				v1alpha1.AnnotationElect))
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "DaemonSet" {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "ownerReferences"),
+			"a DaemonSet names the node of each of its pods, and the scheduler chooses the cluster of an elected pod: "+
+				"create the DaemonSet in the target clusters, or remove the annotation "+v1alpha1.AnnotationElect+
+				" from its template"))
 	}
 	if pod.Spec.SchedulingGroup != nil {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGroup"),

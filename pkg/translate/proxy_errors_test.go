@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -81,6 +83,14 @@ func TestProxyErrors(t *testing.T) {
 			change: func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" },
 			want: []string{
 				`spec.nodeName: Forbidden: `, "remove spec.nodeName, or the annotation multicluster.admiralty.io/elect",
+			},
+		},
+		"a pod of a DaemonSet": {
+			change: func(pod *corev1.Pod) {
+				pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}}
+			},
+			want: []string{
+				`metadata.ownerReferences: Forbidden: a DaemonSet names the node`, "create the DaemonSet in the target clusters",
 			},
 		},
 		"a group that is scheduled together": {

@@ -16,6 +16,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	asking "github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -42,8 +43,10 @@ type state struct {
 	asked     []ask                  // the requests to the target's manager
 	// last is the proxy's own PodChaperon as it was when it went, or nil if that was not seen.
 	last *v1alpha1.PodChaperon
-	vet  addresses.Vet // decides which addresses the proxy may show
-	now  time.Time
+	// forced says whether a proxy that is gone was deleted by force. It may be nil.
+	forced func(types.UID) bool
+	vet    addresses.Vet // decides which addresses the proxy may show
+	now    time.Time
 	// changes says whether the target's manager applies changes of PodChaperons.
 	changes bool
 	// wanted are the annotations that proxies take over.
@@ -145,7 +148,7 @@ func (p *plan) others(s state) (own *v1alpha1.PodChaperon) {
 		c := &s.chaperons[i]
 		switch {
 		case s.proxy == nil || gate.ParentOf(c).UID != s.proxy.UID:
-			p.end(s, ending{chaperon: c, ifOrphan: true})
+			p.end(s, ending{chaperon: c, ifOrphan: true, grace: s.graceOfOrphan(c)})
 		case s.proxy.Spec.NodeName == s.nodeName:
 			own = c
 		case s.proxy.Spec.NodeName != "" || s.proxy.DeletionTimestamp != nil:
@@ -172,8 +175,7 @@ func (s *state) statusWhileThere(chaperon *v1alpha1.PodChaperon) *corev1.PodStat
 // target's manager makes it again unless it hears of the source.
 func mayRunAgain(proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) bool {
 	return translate.Finished(chaperon.Status.Phase) && !finishedByItself(chaperon) &&
-		!translate.Finished(proxy.Status.Phase) &&
-		(proxy.Spec.RestartPolicy == "" || proxy.Spec.RestartPolicy == corev1.RestartPolicyAlways)
+		!translate.Finished(proxy.Status.Phase) && podcache.RestartsAlways(proxy)
 }
 
 // finishedByItself says whether the delegate of a finished proxy has finished, too, and nobody deleted it before. The
@@ -227,10 +229,20 @@ func (p *plan) waitFor(d time.Duration) {
 	}
 }
 
-// graceOf returns the grace period of the proxy's deletion, or an empty string if it is the delegate's own. It does not
-// return 0, which means that the source cluster does not wait, not that the containers have to be killed.
+// graceOfOrphan returns the grace period of a delegate whose proxy is gone, or an empty string if it is its own.
+func (s *state) graceOfOrphan(c *v1alpha1.PodChaperon) string {
+	if s.forced != nil && s.forced(gate.ParentOf(c).UID) {
+		return forcedGrace
+	}
+	return ""
+}
+
+// graceOf returns the grace period of the proxy's deletion, or an empty string if it is the delegate's own.
 func graceOf(proxy *corev1.Pod) string {
 	grace := ptr.Deref(proxy.DeletionGracePeriodSeconds, 0)
+	if byForce(proxy) { // A finalizer holds it.
+		return forcedGrace
+	}
 	if grace == 0 ||
 		grace == ptr.Deref(proxy.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds) {
 		return ""
@@ -248,7 +260,7 @@ func (s *state) finalStatus() *corev1.PodStatus {
 }
 
 // removeWithoutChaperon returns the removal of a proxy that has no PodChaperon any more, or nil if the proxy has
-// finished. No live read is necessary if we asked for the end of the PodChaperon: the cache had it then, so the cache
+// finished, or never had one. No live read is necessary if we asked for the end of the PodChaperon: the cache had it then, so the cache
 // does not lag.
 //
 // Somebody in the target may have deleted the PodChaperon in the background. Then the delegate ends later, with its
@@ -262,7 +274,7 @@ func removeWithoutChaperon(s state) *removal {
 		phase = status.Phase
 	}
 	switch {
-	case proxy.DeletionTimestamp == nil && translate.Finished(phase):
+	case proxy.DeletionTimestamp == nil && (translate.Finished(phase) || translate.BoundByHand(proxy)):
 		return nil
 	case proxy.DeletionTimestamp == nil:
 		return &removal{ifGone: !seen, message: "the PodChaperon was deleted in the target cluster"}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/addresses"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -217,6 +218,15 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(), chaperons: chaperons{chaperon(deleted)},
 			want: want{Removal: &removal{of: "c1", message: "the PodChaperon is being deleted in the target cluster"}},
 		},
+		"a pod that somebody bound by hand is left alone": {
+			proxy: proxy(phase(corev1.PodPending), func(pod *corev1.Pod) { pod.Annotations = nil }),
+		},
+		"a proxy that has lost its annotations, and has shown a delegate, is none": {
+			proxy: proxy(func(pod *corev1.Pod) {
+				pod.Annotations, pod.Status.StartTime = nil, &metav1.Time{Time: time.Unix(1000, 0)}
+			}),
+			want: want{Removal: &removal{ifGone: true, message: "the PodChaperon was deleted in the target cluster"}},
+		},
 		"a proxy whose chaperon is missing is deleted with its own grace if it is really gone": {
 			proxy: proxy(),
 			want: want{
@@ -310,8 +320,17 @@ func TestDecide(t *testing.T) {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateFenced, "silence"))},
 			want: want{Removal: &removal{of: "c1", message: "silence"}},
 		},
-		"a grace of zero does not kill the delegate": {
+		"a deletion by force gives the delegate a second": {
 			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon()},
+			want: ends("c1 in 1"),
+		},
+		"a deletion by force shortens another one": {
+			proxy: proxy(held, terminating(0)), chaperons: chaperons{chaperon(toEnd(""))},
+			asked: []ask{{chaperon: "c1", parent: "1"}},
+			want:  ends("c1 in 1"),
+		},
+		"the end of a finished proxy is none by force": {
+			proxy: proxy(held, terminating(0), phase(corev1.PodFailed)), chaperons: chaperons{chaperon()},
 			want: ends("c1"),
 		},
 		"a terminating proxy shows its delegate until the delegate is gone": {
@@ -359,6 +378,13 @@ func TestDecide(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if test.proxy != nil {
+				cached, err := podcache.Transform(test.proxy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				test.proxy = cached.(*corev1.Pod)
+			}
 			before := test.proxy.DeepCopy()
 			p := decide(
 				state{

@@ -92,6 +92,9 @@ type Feedback struct {
 	// ends holds what is remembered of PodChaperons in case they go.
 	ends allEnds
 
+	// forced holds the proxies that were deleted by force.
+	forced forced
+
 	// warned holds which warnings about delegates were recorded.
 	warned warned
 
@@ -118,7 +121,7 @@ func New(options Options) *Feedback {
 	if options.CannotStart == nil {
 		options.CannotStart = func(*corev1.Pod, *engage.Target) {}
 	}
-	return &Feedback{options: options, ends: allEnds{clock: options.Clock}}
+	return &Feedback{options: options, ends: allEnds{clock: options.Clock}, forced: forced{clock: options.Clock}}
 }
 
 // Register adds the watch of pods to the manager.

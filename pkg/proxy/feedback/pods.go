@@ -57,12 +57,22 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ requestQueue) {
 			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName {
+				if !e.DeleteStateUnknown && byForce(e.Object) && f.reaches(e.Object.Spec.NodeName) {
+					f.forced.note(e.Object.UID)
+				}
 				// The proxy may have lost its annotations while its delegate still runs.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
 				f.warned.forget(client.ObjectKeyFromObject(e.Object))
 			}
 		},
 	}
+}
+
+// reaches says whether the target of a virtual node answers.
+func (f *Feedback) reaches(node string) bool {
+	return slices.ContainsFunc(f.queues.All(), func(to routed) bool {
+		return to.target.NodeName == node && to.target.Reachable()
+	})
 }
 
 func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) {

@@ -136,3 +136,25 @@ func TestAPodThatANodeControllerMarkedIsReadyAgain(t *testing.T) {
 		t.Errorf("unexpected condition %v", c)
 	}
 }
+
+func TestWhichPodsMayBeIdle(t *testing.T) {
+	ours := func(p *corev1.Pod) { p.Spec.SchedulerName = v1alpha1.SchedulerName }
+	admitted := func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationElect: "", v1alpha1.AnnotationOriginalConstraints: "{}"}
+	}
+	started := func(p *corev1.Pod) { p.Status.StartTime = &then }
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a pod of others":                       {pod(), true},
+		"a pod of others on another node":       {pod(func(p *corev1.Pod) { p.Spec.NodeName = "n1" }), false},
+		"a proxy":                               {pod(ours, admitted), false},
+		"a proxy that lost its annotations":     {pod(ours, started), false},
+		"a copy of a proxy that keeps the node": {pod(ours), true},
+	} {
+		if got := mayBeIdle(test.pod); got != test.want {
+			t.Errorf("%s may be idle: %t", name, got)
+		}
+	}
+}

@@ -6,7 +6,7 @@
 // reason and message say that nothing runs. It has no address and no containers, so no Service leads to it. This does
 // not depend on the target: a target that is lost must not stop a roll-out in the source.
 //
-// Any other pod was bound by hand. It stays Pending, and its status and an event say why, and what to do. This package
+// Any other pod was bound by hand. It may even name our scheduler, as a copy of a proxy does. It stays Pending, and its status and an event say why, and what to do. This package
 // never deletes pods. Package feedback confirms the deletion of idle pods that somebody else asked for.
 //
 // The manager's cache has all pods, but little of those that are not ours. So an idle pod is read from the API server

@@ -87,8 +87,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 
 // mayBeIdle says whether a pod of the cache is idle if its node is virtual.
 func mayBeIdle(pod *corev1.Pod) bool {
-	return translate.IsVirtualNodeName(pod.Spec.NodeName) && !translate.IsProxy(pod) && pod.DeletionTimestamp == nil &&
-		!translate.Finished(pod.Status.Phase)
+	return translate.IsVirtualNodeName(pod.Spec.NodeName) && pod.DeletionTimestamp == nil &&
+		(!translate.IsProxy(pod) || translate.BoundByHand(pod)) && !translate.Finished(pod.Status.Phase)
 }
 
 // podsOn returns the pods that are idle because their node turns out to be virtual. A cache may show a pod before its

@@ -2,8 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 	"time"
 
@@ -149,9 +149,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	r.remember(key)
 	f, err := r.readFacts(ctx, target)
-	if invalid := (*expressionError)(nil); errors.As(err, &invalid) {
-		return reconcile.Result{}, r.writeCondition(ctx, target, invalid.condition())
-	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -170,6 +167,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: nextLook(f, next)}, r.writeCondition(ctx, target, targetCondition(f))
 }
 
+// everyLabel matches all labels: nobody knows which ones an expression that cannot be used excludes.
+var everyLabel = regexp.MustCompile("")
+
 func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts, error) {
 	key := client.ObjectKeyFromObject(target)
 	f := facts{
@@ -186,7 +186,7 @@ func (r *Reconciler) readFacts(ctx context.Context, target client.Object) (facts
 	if expression := targetkind.Spec(target).ExcludedLabelsRegexp; expression != "" {
 		var err error
 		if f.excluded, err = translate.CompileExpression(expression); err != nil {
-			return facts{}, &expressionError{err}
+			f.excluded, f.invalid = everyLabel, err
 		}
 	}
 	var err error

@@ -28,6 +28,9 @@ type facts struct {
 	key      types.NamespacedName
 	status   v1alpha1.TargetStatus
 	excluded *regexp.Regexp
+	// invalid is why excludedLabelsRegexp cannot be used, or nil. API servers check that it is valid, and not how large
+	// it is.
+	invalid error
 	// allowed says which labels of the target's nodes the virtual node may have; nil allows all.
 	allowed func(label string) bool
 	// summary is nil while the target is not engaged.
@@ -254,6 +257,13 @@ func targetCondition(f facts) metav1.Condition {
 			v1alpha1.ReasonNodeNotReady,
 			"the virtual node "+name+" is not Ready yet",
 		)
+	case f.invalid != nil:
+		return newTargetCondition(
+			metav1.ConditionFalse,
+			v1alpha1.ReasonInvalidExpression,
+			"the virtual node "+name+" has none of the target's labels, because of spec.excludedLabelsRegexp: "+
+				f.invalid.Error(),
+		)
 	}
 	return newTargetCondition(metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "the virtual node "+name+" is Ready")
 }
@@ -265,18 +275,6 @@ func conflictCondition(node string) metav1.Condition {
 		"a node "+node+" exists that does not have the label "+
 			v1alpha1.LabelNodeProvider+"="+v1alpha1.LabelNodeProviderValue+": delete it, or give the target "+
 			"another name",
-	)
-}
-
-// expressionError says that excludedLabelsRegexp cannot be used. API servers check that it is valid, and not how large
-// it is.
-type expressionError struct{ error }
-
-func (e *expressionError) condition() metav1.Condition {
-	return newTargetCondition(
-		metav1.ConditionFalse,
-		v1alpha1.ReasonInvalidExpression,
-		"the virtual node is not made, or stays as it is, because of spec.excludedLabelsRegexp: "+e.Error(),
 	)
 }
 

@@ -215,18 +215,21 @@ func TestWhatANodeIsMadeOf(t *testing.T) {
 		"of a Target":                                {target: ofTeam},
 		"of a Target while limits are strict":        {target: ofTeam, enforce: true, limited: true},
 		"without excluded labels":                    {target: filtered, excludes: true},
-		"not of an expression that is none":          {target: broken, broken: true},
-		"not of an expression that is too large":     {target: large, broken: true},
+		"without labels if an expression is none":    {target: broken, broken: true},
+		"without labels if it is too large":          {target: large, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t, []client.Object{test.target}, nil, interceptor.Funcs{})
 			s.options.Tenants.Enforce = test.enforce
 			f, err := s.readFacts(t.Context(), test.target)
-			if (err != nil) != test.broken || errors.As(err, new(*expressionError)) != test.broken {
-				t.Fatalf("error %v", err)
+			if err != nil || (f.invalid != nil) != test.broken {
+				t.Fatalf("error %v, and of the expression %v", err, f.invalid)
 			}
-			if (f.allowed != nil) != test.limited || (f.excluded != nil) != test.excludes {
+			if (f.allowed != nil) != test.limited || (f.excluded != nil) != (test.excludes || test.broken) {
 				t.Errorf("limited: %t, labels are excluded: %t", f.allowed != nil, f.excluded != nil)
+			}
+			if test.broken && !f.excluded.MatchString("a=b") {
+				t.Error("nobody knows which labels to leave out, and some are shown")
 			}
 		})
 	}

@@ -1,0 +1,50 @@
+package feedback
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+)
+
+func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod     *corev1.Pod
+		lost    bool
+		unknown bool // the last state of the pod
+		want    string
+	}{
+		"by force": {pod: proxy(terminating(0)), want: "c1 in 1, if an orphan"},
+		"as its delegate has ended": {
+			pod: proxy(terminating(0), phase(corev1.PodFailed)), want: "c1, if an orphan",
+		},
+		"with a grace period":                        {pod: proxy(terminating(30)), want: "c1, if an orphan"},
+		"before it was bound":                        {pod: proxy(terminating(0), unbound), want: "c1, if an orphan"},
+		"while its target cannot be reached":         {pod: proxy(terminating(0)), lost: true, want: "c1, if an orphan"},
+		"and nobody knows what it was like just then": {pod: proxy(terminating(0)), unknown: true, want: "c1, if an orphan"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			f := s.feedback
+			target := &engage.Target{Key: types.NamespacedName{Name: "c2"}, NodeName: node}
+			if test.lost {
+				engage.NewRegistry().Lapse(target)
+			}
+			f.queues.Set(t.Context(), target, routed{target, newQueue(t)})
+			f.PodHandler().Delete(t.Context(),
+				event.TypedDeleteEvent[*corev1.Pod]{Object: test.pod, DeleteStateUnknown: test.unknown}, newQueue(t))
+			at := state{
+				nodeName: node, chaperons: []v1alpha1.PodChaperon{chaperon()}, forced: f.forced.was,
+				vet: anyAddress, now: time.Unix(2000, 0),
+			}
+			if got := describe(decide(at).endings); len(got) != 1 || got[0] != test.want {
+				t.Errorf("endings are %q, want %q", got, test.want)
+			}
+		})
+	}
+}
