@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -101,6 +102,24 @@ func (c *Changes) debug() {
 	}
 }
 
+// Carried returns the delegate with the annotations that carry values of the proxy, as the PodChaperon has them. It is
+// nil if the delegate has them already. The kubelet reads them when it starts a container. So the delegate must have
+// them before it gets the containers of Debugged, which start once. The revision and the record stay as they are.
+func (c *Changes) Carried() *corev1.Pod {
+	pod := c.live.DeepCopy()
+	differs := false
+	for key, value := range c.template.Annotations {
+		if has, ok := c.live.Annotations[key]; carries(key) && (!ok || has != value) {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+			differs = true
+		}
+	}
+	if !differs {
+		return nil
+	}
+	return pod
+}
+
 func (c *Changes) changeSpec() {
 	pod := c.live.DeepCopy()
 	spec, wished := &pod.Spec, &c.template.Spec
@@ -153,7 +172,8 @@ func (c *Changes) note() {
 	c.Metadata.Annotations[v1alpha1.AnnotationRevision] = RevisionOf(c.template).String()
 }
 
-// merge returns the delegate's labels or annotations with those of the PodChaperon. Our own stay as they are.
+// merge returns the delegate's labels or annotations with those of the PodChaperon. Our own stay as they are. The target
+// gives the delegate no values of the proxy. If the record lacks one, a change was interrupted after Carried.
 func (c *Changes) merge(part string, live, wished map[string]string, own func(string) bool) map[string]string {
 	merged := map[string]string{}
 	for key, value := range live {
@@ -167,7 +187,7 @@ func (c *Changes) merge(part string, live, wished map[string]string, own func(st
 			continue
 		}
 		theirs, has := live[key]
-		if _, gave := c.was[part+key]; c.was != nil && !gave && has && theirs != value {
+		if _, gave := c.was[part+key]; c.was != nil && !gave && has && theirs != value && !carries(key) {
 			c.Kept = append(c.Kept, part+key)
 			delete(c.is, part+key)
 			continue

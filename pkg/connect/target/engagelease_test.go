@@ -67,6 +67,8 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 			r := newReaching(t, keyC2, objects...)
 			r.holds(t, 3, "")
 			r.loop.lacking = r.clock.Now()
+			// An earlier engagement has seen a manager that fences.
+			r.loop.awake.Look(leaseNamed(v1alpha1.LeaseManager, v1alpha1.AnnotationFences), r.clock.Now())
 			// The Lease has lost the epoch that is remembered, unless it has it.
 			lease := leaseNamed("us")
 			if err := r.server.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {

@@ -81,13 +81,13 @@ type changer struct {
 	lost     []string // fields that the target dropped
 }
 
-// apply makes a request for each subresource, and one for the rest. If the target refuses the rest, its spec and its
-// metadata are tried separately.
+// apply makes a request for each subresource, and one for the rest, which has the revision. If the target refuses the
+// rest, its spec and its metadata are tried separately.
 func (c *changer) apply(ctx context.Context, changes *translate.Changes) error {
 	if err := c.part(ctx, resizeSubresource, changes.Resized, changes.WithoutResize); err != nil {
 		return err
 	}
-	if err := c.part(ctx, ephemeralSubresource, changes.Debugged, changes.WithoutDebug); err != nil {
+	if err := c.debug(ctx, changes); err != nil {
 		return err
 	}
 	if len(changes.Kept) > 0 {
@@ -104,6 +104,24 @@ func (c *changer) apply(ctx context.Context, changes *translate.Changes) error {
 		}
 	}
 	return c.part(ctx, "", changes.Metadata, func() {})
+}
+
+// debug adds ephemeral containers, after the annotations that carry values of the proxy. A kubelet may start the
+// containers at once, and never starts them again. So if the target refuses the annotations, the containers wait.
+func (c *changer) debug(ctx context.Context, changes *translate.Changes) error {
+	if changes.Debugged == nil {
+		return nil
+	}
+	refused := false
+	err := c.part(ctx, "", changes.Carried(), func() { refused = true })
+	if err != nil {
+		return err
+	}
+	if refused {
+		changes.WithoutDebug()
+		return nil
+	}
+	return c.part(ctx, ephemeralSubresource, changes.Debugged, changes.WithoutDebug)
 }
 
 // part makes one part of the changes, if there is one. If the target refuses it, part notes why and calls without.

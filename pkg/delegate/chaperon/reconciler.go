@@ -51,6 +51,7 @@ type Reconciler struct {
 	lasts       lasts
 	retries     retries
 	lost        lostFields
+	unanswered  unanswered
 	// silence is nil if no delegate is fenced, and wake reconciles those that are to be.
 	silence Silence
 	wake    wake.Source
@@ -79,6 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			r.lasts.forget(request.NamespacedName)
 			r.retries.forget(request.NamespacedName)
 			r.lost.forget(request.NamespacedName)
+			r.unanswered.forget(request.NamespacedName)
 			r.forgetWarnings(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
@@ -202,7 +204,7 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 	}
 	delegate := translate.Delegate(chaperon)
 	wished := delegate.Spec.DeepCopy()
-	err = r.createWithin(ctx, rules, delegate)
+	err = r.createWithin(ctx, chaperon, rules, delegate)
 	if apierrors.IsAlreadyExists(err) {
 		return r.decideOccupied(ctx, chaperon)
 	}
@@ -249,7 +251,9 @@ func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChapero
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,
 // and the rules are about this pod. A mutating webhook may treat a dry run differently. So the pod that the API server
 // stored is checked, too, and deleted at once if it breaks a rule.
-func (r *Reconciler) createWithin(ctx context.Context, rules []restriction.Rule, delegate *corev1.Pod) error {
+func (r *Reconciler) createWithin(
+	ctx context.Context, chaperon *v1alpha1.PodChaperon, rules []restriction.Rule, delegate *corev1.Pod,
+) error {
 	if err := r.restriction.CheckAccount(ctx, delegate); err != nil {
 		return err
 	}
@@ -263,6 +267,7 @@ func (r *Reconciler) createWithin(ctx context.Context, rules []restriction.Rule,
 		}
 	}
 	if err := r.client.Create(ctx, delegate); err != nil {
+		r.noteUnanswered(chaperon, err)
 		return err
 	}
 	broken := r.check(ctx, rules, delegate)
@@ -291,19 +296,6 @@ func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodC
 		return reconcile.Result{}, fmt.Errorf("getting the pod that has the delegate's name: %w", err)
 	}
 	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, false, r.clock.Now()))
-}
-
-func (r *Reconciler) refuseDelegate(
-	ctx context.Context,
-	chaperon *v1alpha1.PodChaperon,
-	message string,
-) (reconcile.Result, error) {
-	log.FromContext(ctx).Info("The delegate was refused", "message", message)
-	d := decideRefused(chaperon, message, r.clock.Now())
-	if d.status == nil { // An earlier delegate was lost, and the status goes on saying so.
-		r.recordRefused(chaperon, message)
-	}
-	return r.carryOut(ctx, chaperon, nil, d)
 }
 
 // deleteObject deletes this very object, and never another one of the same name.
