@@ -172,8 +172,8 @@ func (c *Changes) note() {
 	c.Metadata.Annotations[v1alpha1.AnnotationRevision] = RevisionOf(c.template).String()
 }
 
-// merge returns the delegate's labels or annotations with those of the PodChaperon. Our own stay as they are. The target
-// gives the delegate no values of the proxy. If the record lacks one, a change was interrupted after Carried.
+// merge returns the delegate's labels or annotations with those of the PodChaperon. Our own stay as they are. The
+// target gives the delegate no values of the proxy. If the record lacks one, a change was interrupted after Carried.
 func (c *Changes) merge(part string, live, wished map[string]string, own func(string) bool) map[string]string {
 	merged := map[string]string{}
 	for key, value := range live {

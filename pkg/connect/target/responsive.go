@@ -61,8 +61,8 @@ func (l *loop) lookAtWatches() {
 // wary says whether the target may be slow.
 func (l *loop) wary() bool { return l.quality.Wary(l.options.Clock.Now()) }
 
-// checkAgain checks the health of the engaged target, within some time. An error that a target answers at once, and that passes, does not
-// count if the target answers well the next time.
+// checkAgain checks the health of the engaged target, within some time. An error that a target answers at once, and
+// that passes, does not count if the target answers well the next time.
 func (l *loop) checkAgain(ctx context.Context, within time.Duration) (
 	summary *v1alpha1.ClusterSummary, invalid *gate.ForgedError, err error,
 ) {

@@ -260,8 +260,8 @@ func (s *state) finalStatus() *corev1.PodStatus {
 }
 
 // removeWithoutChaperon returns the removal of a proxy that has no PodChaperon any more, or nil if the proxy has
-// finished, or never had one. No live read is necessary if we asked for the end of the PodChaperon: the cache had it then, so the cache
-// does not lag.
+// finished, or never had one. No live read is necessary if we asked for the end of the PodChaperon: the cache had it
+// then, so the cache does not lag.
 //
 // Somebody in the target may have deleted the PodChaperon in the background. Then the delegate ends later, with its
 // grace period. So the proxy is deleted with a grace period, too, and its end is confirmed when the delegate is gone.
