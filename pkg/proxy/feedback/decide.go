@@ -229,12 +229,14 @@ func (p *plan) waitFor(d time.Duration) {
 	}
 }
 
-// graceOfOrphan returns the grace period of a delegate whose proxy is gone, or an empty string if it is its own.
+// graceOfOrphan returns the grace period of a delegate whose proxy is gone, or an empty string if it is its own. What
+// was asked for before stays.
 func (s *state) graceOfOrphan(c *v1alpha1.PodChaperon) string {
 	if s.forced != nil && s.forced(gate.ParentOf(c).UID) {
 		return forcedGrace
 	}
-	return ""
+	grace, _ := asking.Asked(c)
+	return grace
 }
 
 // graceOf returns the grace period of the proxy's deletion, or an empty string if it is the delegate's own.

@@ -83,7 +83,7 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	env.Delete(t, source, proxy)
 	env.Delete(t, source, orphaned, force)
 	waitForEnding(t, c, "")
-	waitForEnding(t, orphan, "")
+	waitForEnding(t, orphan, "1")
 	waitForWorkers(t, c2)
 	clock.SetTime(clock.Now().Add(time.Minute))
 	report(t, c, corev1.PodRunning) // The workers look again.
@@ -98,15 +98,15 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 
 func TestAProxyThatVanishesTakesItsDelegateAlong(t *testing.T) {
 	c2 := engaged(t)
-	for name, bound := range map[string]bool{"bound": true, "unbound": false} {
+	for name, grace := range map[string]string{"bound": "1", "unbound": ""} {
 		t.Run("the proxy was "+name, func(t *testing.T) {
 			proxy := createProxy(t, c2, name)
 			c := createChaperon(t, proxy, c2)
-			if bound {
+			if name == "bound" {
 				env.Bind(t, source, proxy, c2.NodeName)
 			}
 			env.Delete(t, source, proxy, force)
-			waitForEnding(t, c, "")
+			waitForEnding(t, c, grace)
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestAProxyWithoutItsAnnotationsTakesItsDelegateAlong(t *testing.T) {
 	c := place(t, proxy, c2)
 	env.Change(t, source, proxy, func(pod *corev1.Pod) { pod.Annotations = nil })
 	env.Delete(t, source, proxy, force)
-	waitForEnding(t, c, "")
+	waitForEnding(t, c, "1")
 }
 
 func TestAProxyOnANodeThatTakesNoneOfItsNamespaceCanBeDeleted(t *testing.T) {
@@ -243,7 +243,7 @@ func TestAPodOfTheSameNameIsNotMistakenForTheOneBefore(t *testing.T) {
 	env.Delete(t, source, first, force)
 	second := createProxy(t, c2, "db-0")
 	c := place(t, second, c2)
-	waitForEnding(t, old, "")
+	waitForEnding(t, old, "1")
 	report(t, c, corev1.PodRunning)
 	waitForPhase(t, second, corev1.PodRunning)
 	end(t, old)
