@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/chaperons"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/target"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
@@ -25,6 +26,9 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/usage"
 )
+
+// Scheduling recognises such a cache by its methods.
+var _ scheduling.ByNamespace = &chaperons.Cache{}
 
 // sourceParts returns the parts of a source, in the order in which they are added.
 func (w *wiring) sourceParts(ctx context.Context) []part {

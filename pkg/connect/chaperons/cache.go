@@ -94,6 +94,24 @@ func (c *Cache) Watches(namespace string) bool {
 	return c.namespaces[namespace] != nil
 }
 
+// Listed says whether a namespace is listed, and the handlers have seen all its PodChaperons. One that the target has
+// always refused is not. It does not wait, and the namespace is watched from now on. Package scheduling asks this of
+// whichever cache has this method.
+func (c *Cache) Listed(namespace string) bool {
+	n, err := c.use(namespace)
+	if err != nil || !n.informer.HasSynced() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.handlers {
+		if handle, ok := r.of[n]; ok && !handle.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
 // Granted tries namespaces that were refused again: the target may have granted them by now.
 func (c *Cache) Granted(namespaces []string) {
 	c.mu.Lock()

@@ -251,6 +251,51 @@ func TestNobodyTakesARefusalForTheEndOfAPodChaperon(t *testing.T) {
 	waittest.Succeeds(t, j.has("gone a1", "seen a1")) // Now the target itself says so.
 }
 
+func TestANamespaceIsListedWhenTheHandlersHaveSeenItsPodChaperons(t *testing.T) {
+	s, c := newServer(t)
+	s.in("granted").Add(chaperon("granted", "g1"))
+	s.in("later").Add(chaperon("later", "l1"))
+	s.refuse("later", true)
+	seen, goOn := make(chan string), make(chan struct{})
+	informer, err := c.GetInformer(t.Context(), &v1alpha1.PodChaperon{})
+	must(t, err)
+	_, err = informer.AddEventHandler(watch.On(func(c *v1alpha1.PodChaperon) {
+		seen <- c.Name
+		<-goOn
+	}, nil))
+	must(t, err)
+	must(t, c.Watch(t.Context(), []string{"later"}))
+	listed := func(namespace string) func() error {
+		return func() error {
+			if !c.Listed(namespace) {
+				return errors.New("it is not listed")
+			}
+			return nil
+		}
+	}
+	expect(t, "a namespace that nobody used is listed", false, c.Listed("granted"))
+	expect(t, "seen", "g1", waittest.Receive(t, "the PodChaperon", seen)) // It is watched from then on.
+	expect(t, "it is listed while the handler is at work", false, c.Listed("granted"))
+	goOn <- struct{}{}
+	waittest.Succeeds(t, listed("granted"))
+
+	expect(t, "a namespace that is refused is listed", false, c.Listed("later"))
+	s.refuse("later", false)
+	c.Granted([]string{"later"})
+	expect(t, "seen", "l1", waittest.Receive(t, "the PodChaperon", seen))
+	goOn <- struct{}{}
+	waittest.Succeeds(t, listed("later"))
+	s.refuse("later", true)
+	s.in("later").ResetWatch()
+	waittest.Succeeds(t, func() error {
+		if _, refused := c.namespaces["later"].patience.refusal(); refused == nil {
+			return errors.New("it is not asked again")
+		}
+		return nil
+	})
+	must(t, listed("later")()) // Its PodChaperons of before are known.
+}
+
 func TestAPauseAfterEachRefusalDoubles(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	p := newPatience(clock)

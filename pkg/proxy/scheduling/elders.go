@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,7 +42,8 @@ const (
 
 // elders are the pods that were not bound when this leader began. An earlier leader may have placed their delegates,
 // which may be in any target that this leader has not reached yet. An elder is not placed before all of these targets
-// were engaged once, or its patience has ended: the time for which it would stay on a virtual node that is not Ready.
+// were engaged once, or its patience has ended: the time for which it would stay on a virtual node that is not Ready. A
+// target that refuses the elder's namespace counts as reached only when it says that it has nothing there.
 //
 // Pods are known by name, because the next pod of an elder's name must wait for the elder's delegate, too. It is safe
 // for concurrent use.
@@ -52,13 +54,24 @@ type elders struct {
 	mu      sync.RWMutex // guards the fields below
 	began   time.Time
 	created map[types.NamespacedName]time.Time // empty once there is nothing to wait for
-	engaged sets.Set[types.NamespacedName]     // the targets that were engaged once
+	engaged sets.Set[types.NamespacedName]     // the targets that were engaged once, and read everywhere
 	timed   sets.Set[types.UID]                // the pods that are woken when their patience ends
+	// readings are the last engagements of the other targets, and read the namespaces in which their delegates were
+	// known once.
+	readings map[types.NamespacedName]*reading
+	read     sets.Set[corner]
+}
+
+// corner is a namespace in a target.
+type corner struct {
+	target    types.NamespacedName
+	namespace string
 }
 
 func newElders(targets client.Reader, c clock.WithDelayedExecution) *elders {
 	return &elders{
 		targets: targets, clock: c, engaged: sets.New[types.NamespacedName](), timed: sets.New[types.UID](),
+		readings: map[types.NamespacedName]*reading{}, read: sets.New[corner](),
 	}
 }
 
@@ -107,13 +120,6 @@ func unboundProxies(
 	return created, nil
 }
 
-// reached notes that a target is engaged: its cache shows all delegates that it has.
-func (e *elders) reached(target types.NamespacedName) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.engaged.Insert(target)
-}
-
 // includes says whether the pod has the name of an elder, as long as there may be something to wait for.
 func (e *elders) includes(pod *corev1.Pod) bool {
 	e.mu.RLock()
@@ -150,12 +156,10 @@ func (e *elders) waits(ctx context.Context, pod *corev1.Pod, again func()) (reas
 
 // open returns the names of the targets that were not reached, and may have the pod's delegate.
 func (e *elders) open(all map[types.NamespacedName]v1alpha1.TargetStatus, pod *corev1.Pod) (mayHave []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	created := e.created[client.ObjectKeyFromObject(pod)]
 	reached := true
+	created := e.createdAt(pod)
 	for key, status := range all {
-		if e.engaged.Has(key) {
+		if e.hasReached(key, pod.Namespace) {
 			continue
 		}
 		reached = false
@@ -164,10 +168,26 @@ func (e *elders) open(all map[types.NamespacedName]v1alpha1.TargetStatus, pod *c
 		}
 	}
 	if reached {
-		clear(e.created) // Targets that come later cannot have delegates that an earlier leader placed.
+		e.forget(pod.Namespace)
 	}
 	slices.Sort(mayHave)
 	return mayHave
+}
+
+func (e *elders) createdAt(pod *corev1.Pod) time.Time {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.created[client.ObjectKeyFromObject(pod)]
+}
+
+// forget forgets the elders of a namespace when all targets are reached. Targets that come later cannot have delegates
+// that an earlier leader placed.
+func (e *elders) forget(namespace string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.created, func(elder types.NamespacedName, _ time.Time) bool {
+		return elder.Namespace == namespace
+	})
 }
 
 // wakeAfter calls again, once, when a pod's patience ends. It returns when this is.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 // created is when the elder was created.
@@ -50,6 +51,12 @@ func (w *world) withElder(t *testing.T, pod *corev1.Pod, targets ...client.Objec
 	w.elders.list(t.Context(), fakeclients.NewClientset(there))
 }
 
+// reach has the elders know that a target is engaged.
+func (w *world) reach(t *testing.T, name string) {
+	t.Helper()
+	w.elders.reached(t.Context(), &engage.Target{Key: types.NamespacedName{Name: name}}, func() {})
+}
+
 func TestANewLeaderWaitsForTargetsThatMayHaveAnUnboundPod(t *testing.T) {
 	never := func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -69,7 +76,7 @@ func TestANewLeaderWaitsForTargetsThatMayHaveAnUnboundPod(t *testing.T) {
 	}{
 		"it was connected": {target: connected, want: "waits for c2, where an earlier manager may have placed the pod"},
 		"it is reached": {
-			target: connected, happens: func(w *world) { w.elders.reached(types.NamespacedName{Name: "c2"}) },
+			target: connected, happens: func(w *world) { w.reach(t, "c2") },
 		},
 		"it was lost long before the pod was created": {
 			target: clusterTarget("c2", "v1", metav1.ConditionFalse, created.Add(-2*doubt)),
@@ -149,7 +156,7 @@ func TestAnElderIsWokenByEveryTarget(t *testing.T) {
 			t.Errorf("%s: hints are %v, %v, want %v", test.pod.Name, byTarget, byNode, test.want)
 		}
 	}
-	w.elders.reached(types.NamespacedName{Name: "c2"})
+	w.reach(t, "c2")
 	if _, status := w.PreFilter(t.Context(), framework.NewCycleState(), pod, nil); !status.IsSuccess() {
 		t.Fatal(status)
 	}

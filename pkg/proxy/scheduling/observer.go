@@ -31,7 +31,7 @@ func (s *Scheduler) Engaged(ctx context.Context, engaged *engage.Target) error {
 	}
 	t.Since = s.clock.Now()
 	s.plugin.targets.add(t)
-	s.plugin.elders.reached(engaged.Key)
+	s.plugin.elders.reached(ctx, engaged, func() { s.plugin.waker.target(t) })
 	if err := ctx.Err(); err != nil { // The function above may have run before.
 		s.plugin.targets.remove(t)
 		return fmt.Errorf("following the target: %w", err)

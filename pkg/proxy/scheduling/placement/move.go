@@ -76,7 +76,8 @@ type Departure struct {
 
 // Vacate withdraws the proxy's delegate from a target that has not scheduled it, so that another target can have it. It
 // returns nil when no delegate can be there any more. An *InvitedError says that the delegate is still there: the
-// target has scheduled it, or is deciding. After any other error nothing is known, as after Place.
+// target has scheduled it, or is deciding. After any other error nothing is known, as after Place. As Place does,
+// Vacate waits for the target's cache if the pod is gone.
 func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, leave Departure) error {
 	w := p.Delegates.startWaiting(client.ObjectKeyFromObject(proxy), proxy.UID, from)
 	defer p.Delegates.stopWaiting(proxy.UID, w)
@@ -106,13 +107,15 @@ func (p *Placer) Vacate(ctx context.Context, proxy *corev1.Pod, from *Target, le
 		return stays
 	}
 	err := p.withdraw(ctx, w, seen, because, moves)
-	switch {
-	case err == nil:
-		return stays
-	case errors.As(err, new(*RefusedError)):
+	if errors.As(err, new(*RefusedError)) {
 		p.Delegates.noDoubt(proxy.UID, from)
 		return nil
-	default:
-		return err
 	}
+	if p.Delegates.proxyState(w) == ProxyGone {
+		p.awaitShown(ctx, w, seen)
+	}
+	if err == nil {
+		return stays
+	}
+	return err
 }

@@ -88,6 +88,9 @@ type Expectation struct {
 // *LeftoverError says that the pod is to be placed later, anywhere. An *InvitedError says that another target may have
 // room. After any other error, as after that one, the delegate may be in the target, and the next attempt finds it. The
 // result preempts says that the target's scheduler evicts, or evicted, other pods for the delegate.
+//
+// If the pod is gone, Place waits until the target's cache shows the PodChaperon, as awaitShown says. Until then, only
+// this wait says that the next pod of the name has a Predecessor.
 func (p *Placer) Place(
 	ctx context.Context, proxy *corev1.Pod, t *Target, expected Expectation,
 ) (preempts bool, err error) {
@@ -104,11 +107,15 @@ func (p *Placer) Place(
 		err = p.await(ctx, w, chaperon, expected)
 	}
 	var refused *RefusedError
-	if chaperon != nil && !errors.As(err, &refused) {
+	left := chaperon != nil && !errors.As(err, &refused)
+	if left {
 		p.Delegates.noteUnseen(t, chaperon)
 	}
-	if state := p.Delegates.proxyState(w); state != proxyPending { // What was noted since would stay for ever.
-		p.Delegates.Concluded(proxy.UID, state)
+	if state := p.Delegates.proxyState(w); state != proxyPending {
+		if left && state == ProxyGone {
+			p.awaitShown(ctx, w, chaperon)
+		}
+		p.Delegates.Concluded(proxy.UID, state) // What was noted since would stay for ever.
 		return w.preempts, &ConcludedError{}
 	}
 	if refused != nil {

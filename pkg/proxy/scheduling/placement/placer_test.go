@@ -117,8 +117,11 @@ func TestPlace(t *testing.T) {
 			leftOut: "the pod's delegate is scheduled in c2",
 		},
 		"the pod is deleted": {
-			happens: func(w *world, _ *Target, _ *v1alpha1.PodChaperon) { w.Delegates.Concluded("p", ProxyGone) },
-			err:     "the pod was deleted or bound while it was placed",
+			happens: func(w *world, at *Target, chaperon *v1alpha1.PodChaperon) {
+				w.Delegates.Concluded("p", ProxyGone)
+				w.Delegates.Gone(at, chaperon)
+			},
+			err: "the pod was deleted or bound while it was placed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,3 +53,39 @@ func (p *Placer) findUnseen(ctx context.Context, proxy *corev1.Pod, t *Target) (
 	p.Delegates.noteUnseen(t, found)
 	return found, nil
 }
+
+// awaitShown keeps the waiter of a proxy that is gone, so that the next pod of its name waits, too. It returns when the
+// target's cache shows the PodChaperon: from then on Delegates knows it. It also returns when the PodChaperon is gone,
+// when ctx ends, and when the target is lost or disengaged. A cache that lists anew never shows a PodChaperon that came
+// and went before. So the API server is asked, too, now and then.
+func (p *Placer) awaitShown(ctx context.Context, w *waiter, chaperon *v1alpha1.PodChaperon) {
+	timer := p.clock.NewTimer(p.timeout)
+	defer timer.Stop()
+	for !w.target.Lost() && !p.Delegates.shown(w, chaperon) {
+		select {
+		case <-w.news:
+		case <-timer.C():
+			gone, err := deletedUnseen(ctx, w.target, chaperon)
+			if gone {
+				return
+			}
+			logWait(ctx, w.target, chaperon, err)
+			timer.Reset(p.timeout)
+		case <-w.target.engagement.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// shown says whether the target's cache shows the PodChaperon, or has lost it since the wait began.
+func (d *Delegates) shown(w *waiter, chaperon *v1alpha1.PodChaperon) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if w.deleted.has(chaperon.UID) {
+		return true
+	}
+	known, ok := d.byProxy[ProxyUID(chaperon)]
+	return ok && known.chaperons[w.target] != nil && known.chaperons[w.target].UID == chaperon.UID
+}
