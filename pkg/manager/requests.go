@@ -84,7 +84,8 @@ func (s boundedServer) receive(w http.ResponseWriter, r *http.Request) (body io.
 		part := min(left, smallRequest)
 		if read.Len() > 0 { // Whoever sends nothing takes no room.
 			if s.room.Acquire(ctx, part) != nil {
-				return nil, leave, &refusal{http.StatusServiceUnavailable, "there are too many large requests at a time"}
+				const why = "there are too many large requests at a time"
+				return nil, leave, &refusal{http.StatusServiceUnavailable, why}
 			}
 			taken += part
 		}

@@ -177,7 +177,8 @@ func TestHealthIsLostAfterMissesAndSilence(t *testing.T) {
 	}
 	h := health{answered: start, misses: 3, since: start}
 	for after, want := range map[time.Duration]time.Duration{
-		0: 45 * time.Second, 40 * time.Second: 5 * time.Second, 44 * time.Second: 2 * time.Second, time.Hour: 2 * time.Second,
+		0: 45 * time.Second, 40 * time.Second: 5 * time.Second, 44 * time.Second: 2 * time.Second,
+		time.Hour: 2 * time.Second,
 	} {
 		if got := h.within(start.Add(after)); got != want {
 			t.Errorf("a check may wait for %s, %s after the last answer, want %s", got, after, want)

@@ -53,8 +53,11 @@ func (l *loop) leave(ctx, life context.Context, last *want) {
 	until := l.options.Clock.Now().Add(leaveWithin)
 	for {
 		now, err := l.leaveOnce(ctx, life, last)
-		if now != unknown && (left == unknown || now < left) {
+		switch {
+		case now != unknown && (left == unknown || now < left):
 			left, until = now, l.options.Clock.Now().Add(leaveWithin)
+		case now == unknown && l.engaged != nil:
+			left = unknown // The target was reached, and did not show all PodChaperons.
 		}
 		switch {
 		case err == nil, ctx.Err() != nil && life.Err() == nil:
@@ -103,7 +106,10 @@ func (l *loop) leaveOnce(ctx, life context.Context, last *want) (left int, err e
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	if missed, err := l.deleteCreated(ctx, target); err != nil {
+	switch missed, err := l.deleteCreated(ctx, target); {
+	case err != nil && missed == unknown:
+		return unknown, err
+	case err != nil:
 		return max(left, missed), err
 	}
 	l.creations.checked()
@@ -177,7 +183,7 @@ func deleteChaperons(ctx context.Context, target *engage.Target) (left int, err 
 }
 
 // deleteCreated deletes the PodChaperons that this process has created and the target's API server has, whether or not
-// the cache shows them. It returns how many stay.
+// the cache shows them. It returns how many stay, or unknown if a namespace could not be searched.
 func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left int, err error) {
 	namespaces := l.creations.namespaces()
 	if target.Copied == nil && len(namespaces) > 0 {
@@ -185,11 +191,13 @@ func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left i
 	}
 	var group errgroup.Group
 	var stay atomic.Int32
+	var unsearched atomic.Bool
 	group.SetLimit(namespacesAtATime)
 	for _, namespace := range namespaces {
 		group.Go(func() error {
 			found, err := l.created(ctx, target, namespace)
 			if err != nil {
+				unsearched.Store(true)
 				return err
 			}
 			some, err := deleteAll(ctx, target, found, metav1.DeletePropagationForeground)
@@ -197,11 +205,15 @@ func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left i
 			return err
 		})
 	}
-	err = group.Wait()
+	if err = group.Wait(); unsearched.Load() {
+		return unknown, err
+	}
 	return int(stay.Load()), err
 }
 
-// created asks the target for the PodChaperons of a namespace, or of all if it is empty, that are not being deleted.
+// created asks the target for the PodChaperons of a namespace, or of all if it is empty, that are not being deleted. A
+// refusal alone does not say that there are none: nobody ends what this source has there if its ClusterSource or Source
+// was deleted.
 func (l *loop) created(ctx context.Context, target *engage.Target, namespace string) ([]client.Object, error) {
 	kind := v1alpha1.GroupVersion.WithKind("PodChaperon")
 	var found []client.Object
@@ -210,8 +222,8 @@ func (l *loop) created(ctx context.Context, target *engage.Target, namespace str
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperonList"))
 		err := target.APIReader.List(ctx, list, client.MatchingLabels(l.ours()), client.InNamespace(namespace),
 			client.Limit(strayPage), client.Continue(next))
-		if apierrors.IsForbidden(err) {
-			return nil, nil // The target has taken the namespace from this source, and ends what is there.
+		if apierrors.IsForbidden(err) && target.HasNothingIn(namespace) {
+			return nil, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("listing PodChaperons: %w", err)

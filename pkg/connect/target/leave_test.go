@@ -70,6 +70,8 @@ type leaving struct {
 	answer func() error
 	// create is the target's answer to a request to create, unless it is nil. late is created when it is called.
 	create func(late func()) error
+	// refused answers lists of PodChaperons that do not come from the cache, unless it is nil.
+	refused error
 	// copies are those that are listed, of each kind. The target does not let this source delete "copied".
 	copies []metav1.PartialObjectMetadata
 	// steps are what happened in the target, in order.
@@ -109,6 +111,8 @@ func newLeaving(t *testing.T) *leaving {
 				l.steps = append(l.steps, "copies")
 				list.(*metav1.PartialObjectMetadataList).Items = l.copies //nolint:forcetypeassert // It is one.
 				return nil
+			} else if copies && l.refused != nil {
+				return l.refused
 			}
 			err := c.List(ctx, list, options...)
 			if cached, ok := list.(*v1alpha1.PodChaperonList); ok {

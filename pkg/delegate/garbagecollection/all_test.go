@@ -3,6 +3,7 @@ package garbagecollection
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,10 +55,9 @@ func TestOnlyCopiesAreDeletedWhenAClusterIsNoTargetAnyMore(t *testing.T) {
 		err    error
 		failed bool
 	}{
-		"all answers are good":      {},
-		"one is gone":               {err: apierrors.NewNotFound(resource, "db")},
-		"another one has its place": {err: apierrors.NewConflict(resource, "db", down)},
-		"one cannot be deleted":     {err: down, failed: true},
+		"all answers are good":  {},
+		"one is gone":           {err: apierrors.NewNotFound(resource, "db")},
+		"one cannot be deleted": {err: down, failed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, gone, _ := serving(objects, test.err)
@@ -78,6 +78,73 @@ func TestOnlyCopiesAreDeletedWhenAClusterIsNoTargetAnyMore(t *testing.T) {
 			t.Errorf("error %v, deleted %v", err, *gone)
 		}
 	})
+}
+
+func TestACopyThatChangesMeanwhileIsLookedAtAgain(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "db", errors.New("changed"))
+	for name, test := range map[string]struct {
+		change  func(*metav1.PartialObjectMetadata)
+		endless bool
+		want    []string // the resource versions of the deletions
+	}{
+		"it is still a copy":             {func(*metav1.PartialObjectMetadata) {}, false, []string{"1", "2"}},
+		"somebody has made it their own": {without(v1alpha1.AnnotationFollowedBy), false, []string{"1"}},
+		"it changes all the time": {
+			func(*metav1.PartialObjectMetadata) {}, true, []string{"1", "2", "3", "4", "5"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, version := copyOf("c1", "db"), 1
+			db.ResourceVersion = "1"
+			client, _, _ := serving([]*metav1.PartialObjectMetadata{db}, nil)
+			var got []string
+			client.PrependReactor("delete", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				only := action.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions
+				if only == nil || only.UID == nil || *only.UID != db.UID || only.ResourceVersion == nil {
+					t.Fatalf("preconditions %+v", only)
+				}
+				if got = append(got, *only.ResourceVersion); version > 1 && !test.endless {
+					return true, nil, nil
+				}
+				version++
+				db.ResourceVersion = strconv.Itoa(version)
+				test.change(db)
+				return true, nil, conflict
+			})
+			if err := DeleteCopies(t.Context(), client, nil); apierrors.IsConflict(err) != test.endless {
+				t.Errorf("error %v", err)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("deleted versions %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAServiceAccountStaysForWhatWasAddedToItWhenAClusterIsNoTargetAnyMore(t *testing.T) {
+	added := func(manager, fields string) *metav1.PartialObjectMetadata {
+		account := copyOf("c1", manager)
+		account.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}}
+		return account
+	}
+	role := added("eksctl", `{"f:metadata":{"f:annotations":{"f:eks.amazonaws.com/role-arn":{}}}}`)
+	plain := added(v1alpha1.FieldOwner, `{"f:metadata":{"f:labels":{"f:team":{}}}}`)
+	client, gone, _ := serving(nil, nil)
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		list := &metav1.List{}
+		switch action.GetResource().Resource {
+		case string(needs.ServiceAccounts), string(needs.ConfigMaps):
+			list.Items = []runtime.RawExtension{{Object: role}, {Object: plain}}
+		}
+		return true, list, nil
+	})
+	if err := DeleteCopies(t.Context(), client, nil); err != nil {
+		t.Fatal(err)
+	}
+	// Others than ServiceAccounts go.
+	if want := []string{"eksctl", v1alpha1.FieldOwner, v1alpha1.FieldOwner}; !slices.Equal(*gone, want) {
+		t.Errorf("deleted %v, want %v", *gone, want)
+	}
 }
 
 func TestInWhichNamespacesSecretsAreRead(t *testing.T) {

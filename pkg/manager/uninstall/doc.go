@@ -5,14 +5,15 @@
 //
 //  1. The webhook for elected pods goes. So the pods that replace proxies are ordinary pods.
 //  2. Source: proxies are deleted while the manager still runs. The manager ends their delegates, as always. Only
-//     proxies on a Ready virtual node are waited for, because nobody can end the delegates of the others.
+//     proxies on a Ready virtual node are waited for, because nobody can end the delegates of the others. A proxy
+//     without a node is gone at once, but it may have a PodChaperon: the manager gets some time to end it.
 //  3. The manager stops. From here on, nobody makes nodes, delegates or copies again.
 //  4. Source: virtual nodes and their Leases are deleted. Kubernetes' garbage collection of pods removes the pods that
 //     are still on them, whether their target answers or not. Services get their own selectors back.
 //  5. Target: when sources have had the time to notice that the manager is silent, and so place no more pods here, all
 //     PodChaperons are deleted in the foreground. Kubernetes' garbage collector ends the delegates. Sources still have
 //     their rights, so they see it, and replace the pods elsewhere. Then the copies go, except claims, because they are
-//     data.
+//     data, and ServiceAccounts to which somebody in this cluster added something.
 //
 // With Leave, steps 2 and 5 are left out, except that Pending proxies with a controller are deleted. The manager must
 // stop before the virtual nodes go: otherwise it would end the delegates of the pods that go with the nodes.

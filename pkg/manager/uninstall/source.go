@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,6 +18,14 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
+const (
+	// unboundEnd is the time that the manager has to end the PodChaperons of proxies without a node. It begins when the
+	// last of these proxies is deleted. Nothing in this cluster shows when the PodChaperons have ended.
+	unboundEnd = 15 * time.Second
+	// firstPods is how many pods the log names.
+	firstPods = 20
+)
+
 // endProxies removes the webhook, deletes the proxies that are to go, and waits for those whose delegates the manager
 // can end. manager says whether it runs.
 func (r *run) endProxies(ctx context.Context, manager bool) error {
@@ -25,6 +34,7 @@ func (r *run) endProxies(ctx context.Context, manager bool) error {
 		return fmt.Errorf("deleting the webhook of elected pods: %w", err)
 	}
 	var last proxies
+	var unbound time.Time // when the last proxy without a node was deleted
 	until := r.until.Add(patience(r.Timeout, r.Notice, r.endsDelegates()) - r.Timeout)
 	_, err := r.await(ctx, until, func(ctx context.Context) (bool, error) {
 		var err error
@@ -35,7 +45,10 @@ func (r *run) endProxies(ctx context.Context, manager bool) error {
 		if err := r.deleteProxies(ctx, last.remove); err != nil {
 			return false, err
 		}
-		return len(last.remove) == 0 && len(last.ending) == 0, nil
+		if manager && slices.ContainsFunc(last.remove, isUnbound) {
+			unbound = r.clock.Now()
+		}
+		return len(last.remove) == 0 && len(last.ending) == 0 && !r.clock.Now().Before(unbound.Add(unboundEnd)), nil
 	})
 	if err != nil {
 		return fmt.Errorf("ending the pods in targets: %w", err)
@@ -48,7 +61,8 @@ func (r *run) endProxies(ctx context.Context, manager bool) error {
 func (r *run) logProxies(last proxies) {
 	if len(last.pending) > 0 {
 		r.log.Info("Pending pods without a controller stay Pending: nobody would replace them. Delete them, or "+
-			"install the chart again", "pods", names(last.pending))
+			"install the chart again. A target may have begun with them, and run their delegates later: delete their "+
+			"PodChaperons there", "pods", names(last.pending), "commands", endCommands(last.pending))
 	}
 	if len(last.ending) > 0 {
 		r.log.Info("The delegates of these pods have not ended in time. They end in their targets, and the pods "+
@@ -161,24 +175,36 @@ func virtual() client.ListOption {
 	return client.MatchingLabels{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue}
 }
 
+func isUnbound(pod corev1.Pod) bool { return pod.Spec.NodeName == "" }
+
 func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
+// endCommands returns the commands that end the PodChaperons of the first pods in a target. Only the user knows what to
+// put in place of CONTEXT: each target's cluster. A pod may have a PodChaperon in any of them.
+func endCommands(pods []corev1.Pod) []string {
+	var commands []string
+	for i := range pods[:min(firstPods, len(pods))] {
+		commands = append(commands, fmt.Sprintf("kubectl --context CONTEXT delete podchaperons -n %s -l %s=%s",
+			pods[i].Namespace, v1alpha1.LabelParentUID, pods[i].UID))
+	}
+	return commands
+}
+
 // names returns the names of the first pods, with their nodes, and how many more there are.
 func names(pods []corev1.Pod) []string {
-	const first = 20
 	var lines []string
-	for i := range pods[:min(first, len(pods))] {
+	for i := range pods[:min(firstPods, len(pods))] {
 		name := client.ObjectKeyFromObject(&pods[i]).String()
 		if node := pods[i].Spec.NodeName; node != "" {
 			name += " on " + node
 		}
 		lines = append(lines, name)
 	}
-	if more := len(pods) - first; more > 0 {
+	if more := len(pods) - firstPods; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return lines

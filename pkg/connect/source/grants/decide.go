@@ -59,6 +59,10 @@ func decide(s situation, asked func() use) decision {
 	case used:
 		return decision{rights: inUse}
 	case unused:
+		if s.has > leaving {
+			// It may create until the API server knows better. What it creates until then counts in the next round.
+			return decision{rights: leaving}
+		}
 		return decision{rights: none}
 	default:
 		// A source that may create in the namespace still must not. Without RoleBinding, there is nothing to withdraw.

@@ -9,6 +9,10 @@
 // one is deleted, so the source is never without rights. For the same reason, the ClusterRoleBinding of earlier
 // versions stays until this package's cache has all RoleBindings that replace it.
 //
+// An unused namespace gets this RoleBinding, too, for a moment: the source may create a PodChaperon until the API
+// server knows that the old RoleBinding is gone. Before the new one is deleted, the API server is asked for
+// PodChaperons, because the cache may not have them yet.
+//
 // Some namespaces are left out by default. Earlier versions did not do so. While the default is not enforced, an
 // upgrade keeps the rights in those of them that the source uses at that time, and reports them.
 //

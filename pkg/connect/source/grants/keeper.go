@@ -304,18 +304,25 @@ func (k *Keeper) use(ctx context.Context, s ClusterSource, namespace string) use
 }
 
 // write makes the RoleBindings as planned, and says whether a write was needed. A namespace that cannot be written does
-// not keep the others waiting.
+// not keep the others waiting. The plan learns of rights that stay although it takes them.
 func (k *Keeper) write(ctx context.Context, s ClusterSource, p plan, has map[string][]rights) (bool, error) {
 	changed, problems := make([]bool, len(p.live)), make([]error, len(p.live))
+	wanted := make([]rights, len(p.live))
 	group := errgroup.Group{}
 	group.SetLimit(writesAtATime)
 	for i, namespace := range p.live {
 		group.Go(func() error {
-			changed[i], problems[i] = k.writeOne(ctx, s, namespace, p.rights[namespace], has[namespace])
+			wanted[i], problems[i] = k.confirm(ctx, s, namespace, p.rights[namespace], has[namespace])
+			if problems[i] == nil {
+				changed[i], problems[i] = k.writeOne(ctx, s, namespace, wanted[i], has[namespace])
+			}
 			return nil
 		})
 	}
 	err := group.Wait()
+	for i, namespace := range p.live {
+		p.rights[namespace] = wanted[i]
+	}
 	problems = slices.DeleteFunc(problems, func(err error) bool {
 		// The namespace is being deleted, or gone. The cache learns of it soon.
 		return err == nil || apierrors.IsNotFound(err) ||

@@ -74,8 +74,10 @@ func TestDecide(t *testing.T) {
 		"a namespace that ends stays as it is": {
 			situation{choice: selected, terminating: true}, used, decision{rights: none},
 		},
-		"a deselected one is left if it is used":    {situation{has: full}, used, decision{rights: leaving}},
-		"a deselected one is taken if it is unused": {situation{has: full}, unused, decision{rights: none}},
+		"a deselected one is left if it is used": {situation{has: full}, used, decision{rights: leaving}},
+		"a deselected one that is unused first loses the right to create": {
+			situation{has: full}, unused, decision{rights: leaving},
+		},
 		"a deselected one refuses creation at once": {
 			situation{has: full}, unknown, decision{rights: leaving, undecided: true},
 		},
@@ -101,6 +103,9 @@ func TestDecide(t *testing.T) {
 		},
 		"until the default is enforced": {
 			situation{choice: excluded, has: kept, enforce: true}, used, decision{rights: leaving},
+		},
+		"and then is left for a moment, also if it is unused": {
+			situation{choice: excluded, has: kept, enforce: true}, unused, decision{rights: leaving},
 		},
 		"enforced, an upgrade leaves it": {
 			situation{choice: excluded, everywhere: true, enforce: true}, used, decision{rights: leaving},
