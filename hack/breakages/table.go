@@ -87,7 +87,7 @@ func ofClusters() []breakage {
 		{
 			name: "orphans-stay", file: feedback + "decide.go", clusters: true,
 			does: "a delegate whose proxy is gone is not ended",
-			from: "			p.end(s, ending{chaperon: c, ifOrphan: true, grace: s.graceOfOrphan(c)})\n", to: "			_ = c\n",
+			from: "p.end(s, ending{chaperon: c, ifOrphan: true, grace: s.graceOfOrphan(c)})", to: "_ = c",
 		},
 		{
 			name: "deletion-stays-here", file: feedback + "decide.go", clusters: true,

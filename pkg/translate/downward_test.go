@@ -273,7 +273,9 @@ func TestADebuggerSeesTheProxy(t *testing.T) {
 func TestADebuggerMountsTheDelegatesToken(t *testing.T) {
 	token := func(name string) corev1.Volume {
 		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+			Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+			},
 		}}}
 	}
 	const path = "/var/run/secrets/kubernetes.io/serviceaccount"

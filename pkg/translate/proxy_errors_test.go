@@ -87,10 +87,12 @@ func TestProxyErrors(t *testing.T) {
 		},
 		"a pod of a DaemonSet": {
 			change: func(pod *corev1.Pod) {
-				pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}}
+				owner := metav1.OwnerReference{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}
+				pod.OwnerReferences = []metav1.OwnerReference{owner}
 			},
 			want: []string{
-				`metadata.ownerReferences: Forbidden: a DaemonSet names the node`, "create the DaemonSet in the target clusters",
+				`metadata.ownerReferences: Forbidden: a DaemonSet names the node`,
+				"create the DaemonSet in the target clusters",
 			},
 		},
 		"a group that is scheduled together": {
