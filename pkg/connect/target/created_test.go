@@ -57,7 +57,7 @@ func TestPodChaperonsAreLookedForWhereTheyWereCreated(t *testing.T) {
 			}
 			target := test.target
 			target.Client, target.APIReader = there, there
-			left, err := l.deleteCreated(t.Context(), target)
+			left, err := l.deleteCreated(t.Context(), target, true)
 			if slices.Sort(asked); left != 0 || err != nil || !slices.Equal(asked, test.want) {
 				t.Errorf("%d stay, error %v; asked in %q, want %q", left, err, asked, test.want)
 			}

@@ -50,9 +50,10 @@ func (l *loop) leave(ctx, life context.Context, last *want) {
 		return // It was never connected.
 	}
 	left, backoff := l.counted(ctx), newBackoff()
+	doubtful, _, _ := l.creations.pending()
 	until := l.options.Clock.Now().Add(leaveWithin)
 	for {
-		now, err := l.leaveOnce(ctx, life, last)
+		now, err := l.leaveOnce(ctx, life, last, doubtful > 0)
 		switch {
 		case now != unknown && (left == unknown || now < left):
 			left, until = now, l.options.Clock.Now().Add(leaveWithin)
@@ -86,9 +87,9 @@ func (l *loop) counted(ctx context.Context) int {
 }
 
 // leaveOnce returns how many PodChaperons stay. It deletes those that the cache shows at once. Then it ends the work of
-// observers, waits for what they have begun to create, and deletes that, too. It deletes copies last: while observers
-// work with the target, they would be created again.
-func (l *loop) leaveOnce(ctx, life context.Context, last *want) (left int, err error) {
+// observers, waits for what they have begun to create, and deletes that, too. doubtful says that there was such a thing
+// when the target was left. It deletes copies last: while observers work with the target, they would be created again.
+func (l *loop) leaveOnce(ctx, life context.Context, last *want, doubtful bool) (left int, err error) {
 	if err := l.reachAgain(ctx, life, last); err != nil {
 		return unknown, err
 	}
@@ -106,7 +107,7 @@ func (l *loop) leaveOnce(ctx, life context.Context, last *want) (left int, err e
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	switch missed, err := l.deleteCreated(ctx, target); {
+	switch missed, err := l.deleteCreated(ctx, target, doubtful); {
 	case err != nil && missed == unknown:
 		return unknown, err
 	case err != nil:
@@ -184,7 +185,11 @@ func deleteChaperons(ctx context.Context, target *engage.Target) (left int, err 
 
 // deleteCreated deletes the PodChaperons that this process has created and the target's API server has, whether or not
 // the cache shows them. It returns how many stay, or unknown if a namespace could not be searched.
-func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left int, err error) {
+//
+// Whoever takes the rights away ends what is there, usually. But if a ClusterSource or Source is deleted, nobody ends a
+// PodChaperon that is created a moment later. So while that is doubtful, a refusal alone does not say that there is
+// none.
+func (l *loop) deleteCreated(ctx context.Context, target *engage.Target, doubtful bool) (left int, err error) {
 	namespaces := l.creations.namespaces()
 	if target.Copied == nil && len(namespaces) > 0 {
 		namespaces = []string{target.Key.Namespace}
@@ -196,6 +201,9 @@ func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left i
 	for _, namespace := range namespaces {
 		group.Go(func() error {
 			found, err := l.created(ctx, target, namespace)
+			if apierrors.IsForbidden(err) && (!doubtful || target.HasNothingIn(namespace)) {
+				return nil
+			}
 			if err != nil {
 				unsearched.Store(true)
 				return err
@@ -211,9 +219,7 @@ func (l *loop) deleteCreated(ctx context.Context, target *engage.Target) (left i
 	return int(stay.Load()), err
 }
 
-// created asks the target for the PodChaperons of a namespace, or of all if it is empty, that are not being deleted. A
-// refusal alone does not say that there are none: nobody ends what this source has there if its ClusterSource or Source
-// was deleted.
+// created asks the target for the PodChaperons of a namespace, or of all if it is empty, that are not being deleted.
 func (l *loop) created(ctx context.Context, target *engage.Target, namespace string) ([]client.Object, error) {
 	kind := v1alpha1.GroupVersion.WithKind("PodChaperon")
 	var found []client.Object
@@ -222,9 +228,6 @@ func (l *loop) created(ctx context.Context, target *engage.Target, namespace str
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodChaperonList"))
 		err := target.APIReader.List(ctx, list, client.MatchingLabels(l.ours()), client.InNamespace(namespace),
 			client.Limit(strayPage), client.Continue(next))
-		if apierrors.IsForbidden(err) && target.HasNothingIn(namespace) {
-			return nil, nil
-		}
 		if err != nil {
 			return nil, fmt.Errorf("listing PodChaperons: %w", err)
 		}

@@ -21,8 +21,10 @@ func TestARefusalDoesNotSayThatNothingIsLeftInATarget(t *testing.T) {
 		after time.Duration // When it says so.
 		empty bool          // The cache shows no PodChaperons.
 		lost  bool          // After the refusal, the target does not accept this source any more.
+		sure  bool          // Nothing was being created when the target was left.
 		event string        // a part of it
 	}{
+		"nothing was being created": {sure: true},
 		"the rights are gone": {after: leaveWithin, event: "c2 was deleted, and PodChaperons of it may stay"},
 		"the rights are gone, and the cache shows nothing": {
 			empty: true, event: "c2 was deleted, and PodChaperons of it may stay",
@@ -42,7 +44,11 @@ func TestARefusalDoesNotSayThatNothingIsLeftInATarget(t *testing.T) {
 			if err := l.loop.creations.begin(l.loop.engaged.creator, "shop"); err != nil {
 				t.Fatal(err)
 			}
-			l.loop.creations.end(nil)
+			var answer error
+			if !test.sure {
+				answer = errAway
+			}
+			l.loop.creations.end(answer)
 			if test.empty {
 				all, in := &v1alpha1.PodChaperon{}, client.InNamespace("shop")
 				if err := l.there.DeleteAllOf(t.Context(), all, in); err != nil {
