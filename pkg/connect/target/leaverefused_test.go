@@ -25,7 +25,7 @@ func TestARefusalDoesNotSayThatNothingIsLeftInATarget(t *testing.T) {
 		event string        // a part of it
 	}{
 		"nothing was being created": {sure: true},
-		"the rights are gone": {after: leaveWithin, event: "c2 was deleted, and PodChaperons of it may stay"},
+		"the rights are gone":       {after: leaveWithin, event: "c2 was deleted, and PodChaperons of it may stay"},
 		"the rights are gone, and the cache shows nothing": {
 			empty: true, event: "c2 was deleted, and PodChaperons of it may stay",
 		},
