@@ -96,10 +96,11 @@ func (w *world) watchEnd(t *testing.T, proxy *corev1.Pod, where *cluster, delega
 	}
 }
 
+// The delegate has a second, as on a node. With its own grace period it would outlast the test.
 func TestAForceDeletedProxyTakesItsDelegateAlong(t *testing.T) {
 	w := setUp(t)
-	template := podTemplate("web")
-	template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	template := podTemplate("web", "sleep", "--ignore-term", "1h")
+	template.Spec.TerminationGracePeriodSeconds = new(int64(3600))
 	create(t, w.c1, w.pod("web", template))
 	where, delegate := w.delegateOf(t, w.reaches(t, "web", corev1.PodRunning))
 	w.kubectl(t, "delete", "pod", "web", "--grace-period=0", "--force")
