@@ -75,11 +75,10 @@ func TestANewLeaderWaitsForATargetThatRefusesTheNamespaceOfAnUnboundPod(t *testi
 			target.Confirms = func(context.Context) error { return confirmed }
 		}
 	}
-	// looked has the first look pass, and the time until the next one.
-	looked := func(t *testing.T, w *world) {
+	// planned waits for the next look to be planned. The end of the pod's patience is planned, too.
+	planned := func(t *testing.T, w *world) {
 		t.Helper()
-		eventually(t, "the next look is planned", w.clock.HasWaiters)
-		w.clock.Step(lookInterval)
+		eventually(t, "the next look is planned", func() bool { return w.clock.Waiters() == 2 })
 	}
 	for name, test := range map[string]struct {
 		target  func(*engage.Target)
@@ -92,8 +91,9 @@ func TestANewLeaderWaitsForATargetThatRefusesTheNamespaceOfAnUnboundPod(t *testi
 		"it refuses it":               {target: asBefore, listed: []string{"other"}, waits: true},
 		"it refuses it for some time": {target: asBefore, happens: func(t *testing.T, w *world, of *partly) {
 			t.Helper()
-			looked(t, w)
-			eventually(t, "the next look is planned", w.clock.HasWaiters)
+			planned(t, w)
+			w.clock.Step(lookInterval)
+			planned(t, w)
 			of.list("default")
 			w.clock.Step(lookInterval)
 		}, woken: true},
@@ -117,7 +117,8 @@ func TestANewLeaderWaitsForATargetThatRefusesTheNamespaceOfAnUnboundPod(t *testi
 				eventually(t, "the pod is woken", func() bool { return pods.count(c1) == 2 })
 			}
 			if test.waits {
-				looked(t, w)
+				planned(t, w)
+				w.clock.Step(lookInterval)
 			}
 			if waits := w.waitsFor(t, pod, "c1"); waits != test.waits || w.elders.includes(pod) != test.waits {
 				t.Errorf("it waits: %t, want %t", waits, test.waits)
