@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -29,10 +30,11 @@ type forced struct {
 	at map[types.UID]time.Time
 }
 
-// byForce says whether a bound proxy, as it was last seen, is deleted by force, and its containers run.
+// byForce says whether a bound pod that names our scheduler, as it was last seen, is deleted by force, and its containers run.
 func byForce(proxy *corev1.Pod) bool {
-	return proxy.DeletionTimestamp != nil && ptr.Deref(proxy.DeletionGracePeriodSeconds, 1) == 0 &&
-		proxy.Spec.NodeName != "" && !translate.Finished(proxy.Status.Phase)
+	return proxy.Spec.SchedulerName == v1alpha1.SchedulerName && proxy.Spec.NodeName != "" &&
+		proxy.DeletionTimestamp != nil && ptr.Deref(proxy.DeletionGracePeriodSeconds, 1) == 0 &&
+		!translate.Finished(proxy.Status.Phase)
 }
 
 func (f *forced) note(uid types.UID) {

@@ -18,9 +18,11 @@ func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
 		pod     *corev1.Pod
 		lost    bool
 		unknown bool // the last state of the pod
+		early   bool // The event of the deletion comes later.
 		want    string
 	}{
 		"by force":                           {pod: proxy(terminating(0)), want: "c1 in 1, if an orphan"},
+		"a moment ago":                       {pod: proxy(terminating(0)), early: true, want: "c1 in 1, if an orphan"},
 		"as its delegate has ended":          {pod: proxy(terminating(0), phase(corev1.PodFailed))},
 		"with a grace period":                {pod: proxy(terminating(30))},
 		"before it was bound":                {pod: proxy(terminating(0), unbound)},
@@ -35,8 +37,13 @@ func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
 				engage.NewRegistry().Lapse(target)
 			}
 			f.queues.Set(t.Context(), target, routed{target, newQueue(t)})
-			f.PodHandler().Delete(t.Context(),
-				event.TypedDeleteEvent[*corev1.Pod]{Object: test.pod, DeleteStateUnknown: test.unknown}, newQueue(t))
+			if test.early {
+				f.PodHandler().Update(t.Context(),
+					event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: proxy(), ObjectNew: test.pod}, newQueue(t))
+			} else {
+				gone := event.TypedDeleteEvent[*corev1.Pod]{Object: test.pod, DeleteStateUnknown: test.unknown}
+				f.PodHandler().Delete(t.Context(), gone, newQueue(t))
+			}
 			at := state{
 				nodeName: node, chaperons: []v1alpha1.PodChaperon{chaperon()}, forced: f.forced.was,
 				vet: anyAddress, now: time.Unix(2000, 0),

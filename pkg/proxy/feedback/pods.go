@@ -47,6 +47,8 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 			f.podChanged(e.Object, false, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q requestQueue) {
+			// An API server stores the deletion by force before it removes the pod. The cache may have both by now.
+			f.noteForce(e.ObjectNew)
 			// PodChaperons in all targets depend on the node of the proxy, and on the deletion of an unbound proxy.
 			f.podChanged(
 				e.ObjectNew,
@@ -57,8 +59,8 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ requestQueue) {
 			if e.Object.Spec.SchedulerName == v1alpha1.SchedulerName {
-				if !e.DeleteStateUnknown && byForce(e.Object) && f.reaches(e.Object.Spec.NodeName) {
-					f.forced.note(e.Object.UID)
+				if !e.DeleteStateUnknown {
+					f.noteForce(e.Object)
 				}
 				// The proxy may have lost its annotations while its delegate still runs.
 				f.route(e.Object, e.Object.Spec.NodeName == "" || e.DeleteStateUnknown)
@@ -68,11 +70,12 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 	}
 }
 
-// reaches says whether the target of a virtual node answers.
-func (f *Feedback) reaches(node string) bool {
-	return slices.ContainsFunc(f.queues.All(), func(to routed) bool {
-		return to.target.NodeName == node && to.target.Reachable()
-	})
+// noteForce remembers a proxy that is deleted by force while its target answers.
+func (f *Feedback) noteForce(pod *corev1.Pod) {
+	reachable := func(to routed) bool { return to.target.NodeName == pod.Spec.NodeName && to.target.Reachable() }
+	if byForce(pod) && slices.ContainsFunc(f.queues.All(), reachable) {
+		f.forced.note(pod.UID)
+	}
 }
 
 func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) {
