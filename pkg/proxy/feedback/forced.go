@@ -30,7 +30,8 @@ type forced struct {
 	at map[types.UID]time.Time
 }
 
-// byForce says whether a bound pod that names our scheduler, as it was last seen, is deleted by force, and its containers run.
+// byForce says whether a bound pod that names our scheduler, as it was last seen, is deleted by force, and its
+// containers run.
 func byForce(proxy *corev1.Pod) bool {
 	return proxy.Spec.SchedulerName == v1alpha1.SchedulerName && proxy.Spec.NodeName != "" &&
 		proxy.DeletionTimestamp != nil && ptr.Deref(proxy.DeletionGracePeriodSeconds, 1) == 0 &&
