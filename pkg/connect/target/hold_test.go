@@ -121,9 +121,14 @@ func TestAManagerThatActsThereMakesFencingDoubtful(t *testing.T) {
 	if err := l.engaged.hold.Confirm(t.Context()); !errors.As(err, new(*hold.OtherError)) {
 		t.Fatalf("error %v", err)
 	}
+	l.engaged.target.SetFences(true)
+	l.report(t.Context(), f.refuser, finding{condition: connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")})
 	end := l.engaged.endOfHold()
 	if l.await(t.Context(), f.refuser, nil, nil, &end) {
 		t.Error("the target is to be watched further")
+	}
+	if found := l.findingAbout(f.refuser); found.fencing != fencingDoubtful {
+		t.Errorf("the next leader hears that fencing is %d", found.fencing)
 	}
 	l.fencing = l.fencing.after(v1alpha1.ReasonUnreachable, l.engaged) // It stops answering just then.
 	if is := ptr.Deref(l.fencing.write(v1alpha1.TargetStatus{Fences: ptr.To(true)}), true); is {

@@ -319,7 +319,9 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			end.comes, end.seen = nil, true
 			l.options.Registry.Lapse(l.engaged.target)
 			if l.engaged.unsafe() {
-				l.fencing = fencingDoubtful // Even if the target does not answer any more, or the next leader asks.
+				// Even if the target does not answer any more, or another leader comes: it reads the status.
+				l.fencing = fencingDoubtful
+				l.engaged.target.SetFences(false)
 				l.report(ctx, w, l.findingAbout(w))
 				return false
 			}
