@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,8 +93,8 @@ type Feedback struct {
 	// ends holds what is remembered of PodChaperons in case they go.
 	ends allEnds
 
-	// forced holds the proxies that were deleted by force.
-	forced forced
+	// forced holds the UIDs of proxies that were deleted by force a moment ago.
+	forced *cache.Expiring
 
 	// warned holds which warnings about delegates were recorded.
 	warned warned
@@ -121,7 +122,7 @@ func New(options Options) *Feedback {
 	if options.CannotStart == nil {
 		options.CannotStart = func(*corev1.Pod, *engage.Target) {}
 	}
-	return &Feedback{options: options, ends: allEnds{clock: options.Clock}, forced: forced{clock: options.Clock}}
+	return &Feedback{options: options, ends: allEnds{clock: options.Clock}, forced: cache.NewExpiring()}
 }
 
 // Register adds the watch of pods to the manager.

@@ -1,12 +1,11 @@
 package feedback
 
 import (
-	"sync"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -20,16 +19,6 @@ const forcedGrace = "1"
 // forcedFor is how long a proxy that was deleted by force is remembered. Its delegate is asked to end well before.
 const forcedFor = time.Minute
 
-// forced remembers the proxies that somebody deleted by force while their targets could be reached. A kubelet that
-// cannot be reached misses that, too: the containers have the pod's own grace period then. It is safe for concurrent
-// use.
-type forced struct {
-	clock clock.PassiveClock
-
-	mu sync.Mutex // guards at
-	at map[types.UID]time.Time
-}
-
 // byForce says whether a bound pod that names our scheduler, as it was last seen, is deleted by force, and its
 // containers run.
 func byForce(proxy *corev1.Pod) bool {
@@ -38,25 +27,17 @@ func byForce(proxy *corev1.Pod) bool {
 		!translate.Finished(proxy.Status.Phase)
 }
 
-func (f *forced) note(uid types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.clock.Now()
-	for old, at := range f.at {
-		if now.Sub(at) > forcedFor {
-			delete(f.at, old)
-		}
+// noteForce remembers a proxy that is deleted by force while its target can be reached. A kubelet that cannot be
+// reached misses that, too: the containers have the pod's own grace period then.
+func (f *Feedback) noteForce(pod *corev1.Pod) {
+	reachable := func(to routed) bool { return to.target.NodeName == pod.Spec.NodeName && to.target.Reachable() }
+	if byForce(pod) && slices.ContainsFunc(f.queues.All(), reachable) {
+		f.forced.Set(pod.UID, nil, forcedFor)
 	}
-	if f.at == nil {
-		f.at = map[types.UID]time.Time{}
-	}
-	f.at[uid] = now
 }
 
-// was says whether a proxy that is gone was deleted by force a moment ago.
-func (f *forced) was(uid types.UID) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at, noted := f.at[uid]
-	return noted && f.clock.Since(at) <= forcedFor
+// wasForced says whether a proxy that is gone was deleted by force a moment ago.
+func (f *Feedback) wasForced(proxy types.UID) bool {
+	_, is := f.forced.Get(proxy)
+	return is
 }

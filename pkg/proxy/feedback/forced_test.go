@@ -45,7 +45,7 @@ func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
 				f.PodHandler().Delete(t.Context(), gone, newQueue(t))
 			}
 			at := state{
-				nodeName: node, chaperons: []v1alpha1.PodChaperon{chaperon()}, forced: f.forced.was,
+				nodeName: node, chaperons: []v1alpha1.PodChaperon{chaperon()}, forced: f.wasForced,
 				vet: anyAddress, now: time.Unix(2000, 0),
 			}
 			want := cmp.Or(test.want, "c1, if an orphan")

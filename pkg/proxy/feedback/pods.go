@@ -70,14 +70,6 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 	}
 }
 
-// noteForce remembers a proxy that is deleted by force while its target answers.
-func (f *Feedback) noteForce(pod *corev1.Pod) {
-	reachable := func(to routed) bool { return to.target.NodeName == pod.Spec.NodeName && to.target.Reachable() }
-	if byForce(pod) && slices.ContainsFunc(f.queues.All(), reachable) {
-		f.forced.note(pod.UID)
-	}
-}
-
 func (f *Feedback) podChanged(pod *corev1.Pod, everywhere bool, q requestQueue) {
 	proxy := translate.IsProxy(pod)
 	if proxy {

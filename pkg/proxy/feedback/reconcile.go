@@ -61,7 +61,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
-	s.forced = r.feedback.forced.was
+	s.forced = r.feedback.wasForced
 	s.changes, s.wanted = r.target.Changes(), r.options.Annotations
 	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
