@@ -10,7 +10,8 @@
 // The API server may refuse to create a delegate that exists: it applies quotas before it looks at the name. So the API
 // server is asked for the delegate before the status shows a refusal, because the source then places the pod elsewhere.
 // If an earlier request was not answered, the refusal is shown only when that request cannot create the delegate any
-// more (type unanswered). One gap remains: a new leader does not know the unanswered requests of the one before.
+// more (type unanswered). A PodChaperon without a delegate, whose end the source asked for, stays until then, too. One
+// gap remains: a new leader does not know the unanswered requests of the one before.
 //
 // The status is written as a merge patch of the differences. The first write waits until the scheduler has processed
 // the delegate. So there is one write when the delegate is scheduled, and one for each report of the kubelet that

@@ -177,6 +177,11 @@ func (r *Reconciler) carryOut(
 		}
 	}
 	if d.deleteChaperon {
+		if wait := r.unanswered.wait(chaperon, r.clock.Now()); wait > 0 {
+			log.FromContext(ctx).Info("An earlier request may still create the delegate. The PodChaperon stays until "+
+				"then, so that the source does not take the pod for ended", "wait", wait)
+			return reconcile.Result{RequeueAfter: wait}, nil
+		}
 		background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 		if err := r.deleteObject(ctx, chaperon, background); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)

@@ -190,6 +190,44 @@ func TestUnansweredRequestsOfAPodChaperonThatIsGoneAreForgotten(t *testing.T) {
 	}
 }
 
+// TestAnEndWaitsForTheEndOfEarlierRequests asks for the end of a delegate that an unanswered request may still create.
+// When the PodChaperon is gone, the source starts the next pod of a StatefulSet's name.
+func TestAnEndWaitsForTheEndOfEarlierRequests(t *testing.T) {
+	for name, created := range map[string]bool{"it is created": true, "it is not": false} {
+		t.Run(name, func(t *testing.T) {
+			s, clock := newUnanswered(t)
+			s.fail(errReset)
+			c := s.chaperon()
+			c.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}
+			if err := s.client.Update(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			result, err := s.reconcile()
+			if err != nil || result.RequeueAfter != carriedOutWithin {
+				t.Errorf("result %v, error %v, want %s", result, err, carriedOutWithin)
+			}
+			s.chaperon() // It is there.
+			if created {
+				if err := s.client.Create(t.Context(), delegate(corev1.PodStatus{})); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.hidePods = true
+			clock.SetTime(clock.Now().Add(carriedOutWithin))
+			s.mustReconcile()
+			if created {
+				s.expectNoDelegate()
+				s.chaperon() // It is there until the delegate is seen to be gone.
+			}
+			s.mustReconcile()
+			key := client.ObjectKeyFromObject(c)
+			if err := s.client.Get(t.Context(), key, c); !apierrors.IsNotFound(err) {
+				t.Errorf("the PodChaperon stays: %v", err)
+			}
+		})
+	}
+}
+
 func TestADelegateIsNotRefusedWhileNobodyCanLook(t *testing.T) {
 	s, _ := newUnanswered(t)
 	s.createErr = forbidden("exceeded quota: none")
