@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -17,15 +19,16 @@ import (
 
 const manager = "app.kubernetes.io/name=multicluster-scheduler"
 
-// delegateLog records all delegates that ever existed in the namespace of either cluster, by proxy.
+// delegateLog records all delegates in the namespace of either cluster that ever had a node, by proxy. One that no
+// scheduler placed in time, because its cluster was full, is withdrawn in favour of another. It has not run.
 type delegateLog struct {
-	mu   sync.Mutex // guards seen
-	seen map[string]map[types.UID]bool
+	mu   sync.Mutex                      // guards seen
+	seen map[string]map[types.UID]string // to clusters and names
 }
 
 func (w *world) logDelegates(t *testing.T) *delegateLog {
 	t.Helper()
-	log := &delegateLog{seen: map[string]map[types.UID]bool{}}
+	log := &delegateLog{seen: map[string]map[types.UID]string{}}
 	for _, c := range w.all() {
 		events, err := c.Watch(
 			t.Context(),
@@ -39,8 +42,8 @@ func (w *world) logDelegates(t *testing.T) *delegateLog {
 		t.Cleanup(events.Stop)
 		go func() {
 			for event := range events.ResultChan() {
-				if pod, ok := event.Object.(*corev1.Pod); ok {
-					log.add(pod.Labels[v1alpha1.LabelParentUID], pod.UID)
+				if pod, ok := event.Object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+					log.add(pod.Labels[v1alpha1.LabelParentUID], pod.UID, c.name+"/"+pod.Name)
 				}
 			}
 		}()
@@ -48,13 +51,13 @@ func (w *world) logDelegates(t *testing.T) *delegateLog {
 	return log
 }
 
-func (l *delegateLog) add(parent string, uid types.UID) {
+func (l *delegateLog) add(parent string, uid types.UID, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen[parent] == nil {
-		l.seen[parent] = map[types.UID]bool{}
+		l.seen[parent] = map[types.UID]string{}
 	}
-	l.seen[parent][uid] = true
+	l.seen[parent][uid] = name
 }
 
 func (l *delegateLog) doubled() error {
@@ -62,7 +65,8 @@ func (l *delegateLog) doubled() error {
 	defer l.mu.Unlock()
 	for parent, delegates := range l.seen {
 		if len(delegates) > 1 {
-			return fmt.Errorf("proxy %s had %d delegates", parent, len(delegates))
+			return fmt.Errorf("proxy %s had several delegates that were scheduled: %v", parent,
+				slices.Sorted(maps.Values(delegates)))
 		}
 	}
 	return nil
