@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,11 +20,10 @@ import (
 
 const manager = "app.kubernetes.io/name=multicluster-scheduler"
 
-// delegateLog records all delegates in the namespace of either cluster that ever had a node, by proxy. One that no
-// scheduler placed in time, because its cluster was full, is withdrawn in favour of another. It has not run.
+// delegateLog records all delegates that ever existed in the namespace of either cluster, by proxy.
 type delegateLog struct {
 	mu   sync.Mutex                      // guards seen
-	seen map[string]map[types.UID]string // to clusters and names
+	seen map[string]map[types.UID]string // to cluster, name and node
 }
 
 func (w *world) logDelegates(t *testing.T) *delegateLog {
@@ -42,8 +42,9 @@ func (w *world) logDelegates(t *testing.T) *delegateLog {
 		t.Cleanup(events.Stop)
 		go func() {
 			for event := range events.ResultChan() {
-				if pod, ok := event.Object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-					log.add(pod.Labels[v1alpha1.LabelParentUID], pod.UID, c.name+"/"+pod.Name)
+				if pod, ok := event.Object.(*corev1.Pod); ok {
+					what := fmt.Sprintf("%s/%s on node %q", c.name, pod.Name, pod.Spec.NodeName)
+					log.add(pod.Labels[v1alpha1.LabelParentUID], pod.UID, what)
 				}
 			}
 		}()
@@ -51,13 +52,13 @@ func (w *world) logDelegates(t *testing.T) *delegateLog {
 	return log
 }
 
-func (l *delegateLog) add(parent string, uid types.UID, name string) {
+func (l *delegateLog) add(parent string, uid types.UID, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen[parent] == nil {
 		l.seen[parent] = map[types.UID]string{}
 	}
-	l.seen[parent][uid] = name
+	l.seen[parent][uid] = what
 }
 
 func (l *delegateLog) doubled() error {
@@ -65,8 +66,8 @@ func (l *delegateLog) doubled() error {
 	defer l.mu.Unlock()
 	for parent, delegates := range l.seen {
 		if len(delegates) > 1 {
-			return fmt.Errorf("proxy %s had several delegates that were scheduled: %v", parent,
-				slices.Sorted(maps.Values(delegates)))
+			return fmt.Errorf("proxy %s had %d delegates: %s", parent, len(delegates),
+				strings.Join(slices.Sorted(maps.Values(delegates)), ", "))
 		}
 	}
 	return nil
