@@ -232,9 +232,9 @@ func (r *Reconciler) createDelegate(ctx context.Context, chaperon *v1alpha1.PodC
 
 // unwanted says whether the API server has the PodChaperon no more, is to delete it, or has another version: then its
 // event follows. The API server is not asked about a PodChaperon that is fresh and had no delegate. The cache of pods
-// may show the end of a delegate before the cache of PodChaperons shows the end of the PodChaperon, or a status that
-// was written although nobody heard the answer. And a source that withdrew an older PodChaperon may delete it soon,
-// although this manager has not seen that.
+// may show the end of a delegate before the cache of PodChaperons shows that of the PodChaperon. The same goes for a
+// status that was written although nobody heard the answer. And a source that withdrew an older PodChaperon may delete
+// it soon, although this manager has not seen that.
 func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChaperon) (bool, error) {
 	fresh := r.clock.Since(chaperon.CreationTimestamp.Time).Abs() < timeouts.FreshChaperon
 	if fresh && !r.written.created(chaperon) && !delegateSeen(&chaperon.Status) {
