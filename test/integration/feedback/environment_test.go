@@ -77,9 +77,11 @@ func writesOf(pod *corev1.Pod) (status, others int) {
 	return len(writes.With(path + "/status ")), len(writes.With(path + " "))
 }
 
-// engaged engages the target c2 in a new namespace until the test ends.
+// engaged engages the target c2 in a new namespace until the test ends. The manager's clock shows the time of the API
+// servers: a deletion that they date otherwise counts as half done.
 func engaged(t *testing.T) *env.Target {
 	t.Helper()
+	clock.SetTime(time.Now())
 	c2 := newTarget(env.Namespace(t, nil, source, target), "c2")
 	c2.Engage(t, registry)
 	return c2
