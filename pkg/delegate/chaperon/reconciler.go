@@ -73,6 +73,7 @@ func New(
 // Reconcile creates or deletes the delegate of one PodChaperon, or copies its status. The objects that it reads belong
 // to the cache, so nothing here changes them.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r.unanswered.begin(r.clock.Now())
 	chaperon := &v1alpha1.PodChaperon{}
 	if err := r.client.Get(ctx, request.NamespacedName, chaperon, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -336,6 +336,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		},
 	})
 	s.reconciler = New(cached, live, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), s.recorder, "")
+	s.reconciler.unanswered.begin(time.Unix(9e8, 0)) // It has led for long.
 	return s
 }
 

@@ -19,10 +19,12 @@ import (
 const carriedOutWithin = timeouts.ReconcileChaperon
 
 // unanswered remembers the requests to create delegates that ended without an answer. The API server may have carried
-// them out, or may do so later. A new leader knows none.
+// them out, or may do so later. A new leader does not know those of the last one. So it takes it that there was one for
+// each PodChaperon which is older than its term, and shows no delegate.
 type unanswered struct {
-	mu    sync.Mutex // guards byKey
+	mu    sync.Mutex // guards the fields below
 	byKey map[types.NamespacedName]doubt
+	began time.Time // when this manager began to lead
 }
 
 type doubt struct {
@@ -39,15 +41,28 @@ func (u *unanswered) note(chaperon *v1alpha1.PodChaperon, now time.Time) {
 	u.byKey[client.ObjectKeyFromObject(chaperon)] = doubt{uid: chaperon.UID, until: now.Add(carriedOutWithin)}
 }
 
+// begin notes when this manager began to lead, if that is not noted.
+func (u *unanswered) begin(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.began.IsZero() {
+		u.began = now
+	}
+}
+
 // wait returns the time until no request of the past can create the delegate any more, or 0.
 func (u *unanswered) wait(chaperon *v1alpha1.PodChaperon, now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	last, ok := u.byKey[client.ObjectKeyFromObject(chaperon)]
-	if !ok || last.uid != chaperon.UID {
-		return 0
+	var until time.Time
+	if chaperon.CreationTimestamp.Time.Before(u.began) && !delegateSeen(&chaperon.Status) {
+		until = u.began.Add(carriedOutWithin)
 	}
-	return max(last.until.Sub(now), 0)
+	last := u.byKey[client.ObjectKeyFromObject(chaperon)]
+	if last.uid == chaperon.UID && last.until.After(until) {
+		until = last.until
+	}
+	return max(until.Sub(now), 0)
 }
 
 func (u *unanswered) forget(key types.NamespacedName) {

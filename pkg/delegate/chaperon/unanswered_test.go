@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
@@ -222,6 +224,48 @@ func TestAnEndWaitsForTheEndOfEarlierRequests(t *testing.T) {
 			s.mustReconcile()
 			key := client.ObjectKeyFromObject(c)
 			if err := s.client.Get(t.Context(), key, c); !apierrors.IsNotFound(err) {
+				t.Errorf("the PodChaperon stays: %v", err)
+			}
+		})
+	}
+}
+
+// TestANewLeaderAllowsForRequestsOfTheLastOne asks a manager that has begun to lead for the end of a delegate that
+// nobody saw. The last leader may have asked for the delegate, and nobody heard the answer.
+func TestANewLeaderAllowsForRequestsOfTheLastOne(t *testing.T) {
+	began := time.Unix(1e9, 0)
+	scheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+	}}}
+	for name, test := range map[string]struct {
+		created time.Time
+		status  corev1.PodStatus
+		want    time.Duration
+	}{
+		"an older PodChaperon":            {created: began.Add(-time.Second), want: carriedOutWithin - time.Second},
+		"one whose delegate was there":    {created: began.Add(-time.Second), status: scheduled},
+		"one that the last one never saw": {created: began},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, chaperon(test.status, func(c *v1alpha1.PodChaperon) {
+				c.CreationTimestamp = metav1.NewTime(test.created)
+				c.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}
+			}))
+			clock := clocktesting.NewFakePassiveClock(began)
+			s.reconciler.clock, s.reconciler.unanswered = clock, unanswered{}
+			request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "other", Name: "first"}}
+			if _, err := s.reconciler.Reconcile(t.Context(), request); err != nil { // It begins to lead with any.
+				t.Fatal(err)
+			}
+			clock.SetTime(began.Add(time.Second))
+			c := s.chaperon()
+			result, err := s.reconcile()
+			if err != nil || result.RequeueAfter != test.want {
+				t.Errorf("result %v, error %v, want %s", result, err, test.want)
+			}
+			clock.SetTime(began.Add(carriedOutWithin))
+			s.mustReconcile()
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(c), c); !apierrors.IsNotFound(err) {
 				t.Errorf("the PodChaperon stays: %v", err)
 			}
 		})
