@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -108,6 +109,26 @@ func TestAForceDeletedProxyTakesItsDelegateAlong(t *testing.T) {
 	gone(t, where, &v1alpha1.PodChaperon{ObjectMeta: delegate.ObjectMeta})
 }
 
+// TestAScaleUpThatIsTakenBackAtOnceLeavesNothing deletes a Deployment as soon as the first of its new pods has a
+// PodChaperon. The others wait for the scheduler, for a target, or for their delegate then.
+func TestAScaleUpThatIsTakenBackAtOnceLeavesNothing(t *testing.T) {
+	w := setUp(t)
+	create(t, w.c1, w.webServer(0))
+	w.kubectl(t, "scale", "deployment/web", "--replicas=20")
+	eventually(t, "the first PodChaperon", func(ctx context.Context) error {
+		for _, c := range w.all() {
+			chaperons := &v1alpha1.PodChaperonList{}
+			err := c.List(ctx, chaperons, client.InNamespace(w.namespace))
+			if err != nil || len(chaperons.Items) > 0 {
+				return err
+			}
+		}
+		return errors.New("there is none")
+	})
+	w.kubectl(t, "delete", "deployment", "web", "--cascade=foreground")
+	w.nothingLeft(t)
+}
+
 func TestNoPodCarriesAFinalizerOfOurs(t *testing.T) {
 	w := setUp(t)
 	create(t, w.c1, w.webServer(2))
@@ -117,4 +138,28 @@ func TestNoPodCarriesAFinalizerOfOurs(t *testing.T) {
 			t.Errorf("pod %s has finalizers %v", pod.Name, pod.Finalizers)
 		}
 	}
+}
+
+// nothingLeft waits until no PodChaperon and no pod is left in the namespace, in either cluster.
+func (w *world) nothingLeft(t *testing.T) {
+	t.Helper()
+	eventually(t, "nothing to be left", func(ctx context.Context) error {
+		p, err := w.placement(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range p.uids() {
+			return fmt.Errorf("pod %s is left", name)
+		}
+		for _, c := range w.all() {
+			chaperons := &v1alpha1.PodChaperonList{}
+			if err := c.List(ctx, chaperons, client.InNamespace(w.namespace)); err != nil {
+				return err
+			}
+			if len(chaperons.Items) > 0 {
+				return fmt.Errorf("%s has %d PodChaperons", c.name, len(chaperons.Items))
+			}
+		}
+		return nil
+	})
 }

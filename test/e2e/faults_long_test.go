@@ -227,30 +227,6 @@ func same(t *testing.T, before, after *placement) {
 	}
 }
 
-// nothingLeft waits until no PodChaperon and no pod is left in the namespace, in either cluster.
-func (w *world) nothingLeft(t *testing.T) {
-	t.Helper()
-	eventually(t, "nothing to be left", func(ctx context.Context) error {
-		p, err := w.placement(ctx)
-		if err != nil {
-			return err
-		}
-		for _, name := range p.uids() {
-			return fmt.Errorf("pod %s is left", name)
-		}
-		for _, c := range w.all() {
-			chaperons := &v1alpha1.PodChaperonList{}
-			if err := c.List(ctx, chaperons, client.InNamespace(w.namespace)); err != nil {
-				return err
-			}
-			if len(chaperons.Items) > 0 {
-				return fmt.Errorf("%s has %d PodChaperons", c.name, len(chaperons.Items))
-			}
-		}
-		return nil
-	})
-}
-
 // goneNow reports whether none of the nodes exists.
 func goneNow(ctx context.Context, c *cluster, nodes ...string) error {
 	for _, name := range nodes {

@@ -64,12 +64,12 @@ func TestTrafficStaysNearWhileThereIsANearPod(t *testing.T) {
 	w.hears(t, w.c2, clients[w.c2], []string{"in-c1"})
 }
 
-// hears waits until just these servers answer a client many times.
+// hears waits until just these servers answer a client many times, by the name of the Service.
 func (w *world) hears(t *testing.T, c *cluster, pod string, servers []string) {
 	t.Helper()
-	url := "http://" + w.serviceIn(t, c, "web").Spec.ClusterIP + "/"
+	w.serviceIn(t, c, "web")
 	eventually(t, fmt.Sprintf("the client in %s to hear %v", c.name, servers), func(ctx context.Context) error {
-		heard, err := w.answerers(ctx, c, pod, url, many)
+		heard, err := w.answerers(ctx, c, pod, "http://web/", many)
 		if err == nil && !slices.Equal(heard, servers) {
 			err = fmt.Errorf("it hears %v", heard)
 		}
