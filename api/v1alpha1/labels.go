@@ -117,8 +117,9 @@ const (
 	// AnnotationWantedAnnotations on a PodChaperon and its delegate says which annotations that others in the target
 	// give the delegate the proxy is to have, too: keys, or domains with "/*", separated by commas.
 	AnnotationWantedAnnotations = prefix + "wanted-annotations"
-	// AnnotationFromTarget on a bound proxy names its annotations that come from the delegate: a hash, and the keys,
-	// separated by spaces. Admission removes a value from the user.
+	// AnnotationFromTarget on a bound proxy names its annotations that come from the delegate: a hash of them all, then
+	// each key, "=" and a hash of its value, separated by spaces. An annotation with another value is the user's.
+	// Earlier versions wrote no hashes of values. Admission removes a value from the user.
 	AnnotationFromTarget = prefix + "annotations-from-target"
 
 	// AnnotationFollowedBy on a copy in a target is the user name in the target of the source that created the copy. An

@@ -16,8 +16,17 @@ import (
 const (
 	// maxTooLarge bounds how many annotations without room are named.
 	maxTooLarge = 8
-	// maxAddedAnnotations bounds the bytes of the annotations, keys and values, that one delegate passes to its proxy.
+	// maxAddedAnnotations bounds the bytes of the annotations that one delegate passes to its proxy: keys, values, and
+	// the hashes of the values in the proxy's mark.
 	maxAddedAnnotations = 16 << 10
+	// valueHashLength is 64 bits. To find a value with the hash of one that the user will write gains a target nothing:
+	// it would have to know the user's value, and could report that value itself.
+	valueHashLength = 16
+	// valueHashSize is the space that a hash takes in a mark, with a blank and beforeHash.
+	valueHashSize = 1 + len(beforeHash) + valueHashLength
+	// beforeHash is no beginning of a key. So an earlier version, after a rollback, takes a hash for a key that the
+	// proxy lacks.
+	beforeHash = "="
 )
 
 // addedAnnotations is the message of the condition Annotations, as JSON.
@@ -62,7 +71,7 @@ func bounded(all map[string]string) addedAnnotations {
 	added := addedAnnotations{Annotations: map[string]string{}}
 	room := maxAddedAnnotations
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		switch size := len(key) + len(all[key]); {
+		switch size := len(key) + len(all[key]) + valueHashSize; {
 		case size <= room:
 			room -= size
 			added.Annotations[key] = all[key]
@@ -128,9 +137,15 @@ func TakeAnnotations(patterns []string, status *corev1.PodStatus) TakenAnnotatio
 // TooLarge returns the keys of annotations that have no room, or the first of them.
 func (t TakenAnnotations) TooLarge() []string { return t.added.TooLarge }
 
-// In says whether the proxy, perhaps from the cache, has these annotations, and no others of its delegate.
+// In says whether the proxy, perhaps from the cache, has these annotations, and no others of its delegate. A proxy that
+// an earlier version marked, without hashes of values, is to be marked anew.
 func (t TakenAnnotations) In(proxy *corev1.Pod) bool {
-	mark, _, _ := strings.Cut(proxy.Annotations[v1alpha1.AnnotationFromTarget], " ")
+	mark, hashes := parseMark(proxy.Annotations)
+	for _, marked := range hashes {
+		if marked == "" {
+			return false
+		}
+	}
 	return mark == t.mark
 }
 
@@ -140,33 +155,59 @@ func (t TakenAnnotations) Give(proxy *corev1.Pod) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	mark, hashes := parseMark(proxy.Annotations)
 	for key := range fromTarget(proxy.Annotations) {
-		delete(annotations, key)
-	}
-	delete(annotations, v1alpha1.AnnotationFromTarget)
-	var keys []string
-	for _, key := range slices.Sorted(maps.Keys(t.added.Annotations)) {
-		if _, users := annotations[key]; !users {
-			keys = append(keys, key)
+		// An earlier version marked no hash. If the delegate reports what the proxy took, another value is the user's.
+		users := hashes[key] == "" && mark == t.mark && annotations[key] != t.added.Annotations[key]
+		if !users {
+			delete(annotations, key)
 		}
 	}
-	for _, key := range keys {
-		annotations[key] = t.added.Annotations[key]
+	delete(annotations, v1alpha1.AnnotationFromTarget)
+	fields := []string{t.mark}
+	for _, key := range slices.Sorted(maps.Keys(t.added.Annotations)) {
+		if _, users := annotations[key]; !users {
+			value := t.added.Annotations[key]
+			annotations[key] = value
+			fields = append(fields, key, beforeHash+hash(value, valueHashLength))
+		}
 	}
 	if t.mark != "" {
-		annotations[v1alpha1.AnnotationFromTarget] = strings.Join(append([]string{t.mark}, keys...), " ")
+		annotations[v1alpha1.AnnotationFromTarget] = strings.Join(fields, " ")
 	}
 	proxy.Annotations = annotations
 }
 
-// fromTarget returns the keys of a proxy's annotations that come from its delegate.
+// fromTarget returns the keys of a proxy's annotations that come from its delegate. An annotation whose value has
+// another hash than the marked one is the user's.
 func fromTarget(annotations map[string]string) map[string]bool {
-	_, list, _ := strings.Cut(annotations[v1alpha1.AnnotationFromTarget], " ")
 	keys := map[string]bool{}
-	for key := range strings.FieldsSeq(list) {
-		if copied(key) {
+	_, hashes := parseMark(annotations)
+	for key, marked := range hashes {
+		value, has := annotations[key]
+		if has && (marked == "" || marked == hash(value, valueHashLength)) {
 			keys[key] = true
 		}
 	}
 	return keys
+}
+
+// parseMark returns the hash of all that a proxy took from its delegate, and the hash of each value by its key. A hash
+// is empty if an earlier version wrote the mark.
+func parseMark(annotations map[string]string) (mark string, hashes map[string]string) {
+	mark, list, _ := strings.Cut(annotations[v1alpha1.AnnotationFromTarget], " ")
+	hashes = map[string]string{}
+	last := ""
+	for field := range strings.FieldsSeq(list) {
+		switch of, isHash := strings.CutPrefix(field, beforeHash); {
+		case !isHash:
+			last = field
+			if copied(field) {
+				hashes[field] = ""
+			}
+		case copied(last):
+			hashes[last] = of
+		}
+	}
+	return mark, hashes
 }

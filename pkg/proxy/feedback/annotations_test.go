@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,30 @@ func TestAProxyGetsTheAnnotationsOfItsDelegateOnce(t *testing.T) {
 	if now := s.now().Annotations; now["cni.io/network"] != "" || now[v1alpha1.AnnotationFromTarget] != "" {
 		t.Errorf("annotations %v stay", now)
 	}
+}
+
+// TestAnAnnotationThatTheUserOverwroteBeforeAnUpgradeReachesThePodChaperon has a mark of an earlier version, which has
+// no hash of the value.
+func TestAnAnnotationThatTheUserOverwroteBeforeAnUpgradeReachesThePodChaperon(t *testing.T) {
+	s := newScene(t, proxy(), ours(reports(network)))
+	s.wanted("cni.io/*")
+	s.mustReconcile()
+	pod := s.now()
+	mark, _, _ := strings.Cut(pod.Annotations[v1alpha1.AnnotationFromTarget], " =")
+	pod.Annotations[v1alpha1.AnnotationFromTarget], pod.Annotations["cni.io/network"] = mark, "mine"
+	if err := s.source.Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.mustReconcile()
+	}
+	if s.changes != 2 {
+		t.Errorf("the proxy is written %d times", s.changes)
+	}
+	if got := s.now().Annotations["cni.io/network"]; got != "mine" {
+		t.Errorf("got %q", got)
+	}
+	s.expectRequests(`"cni.io/network":"mine"`)
 }
 
 func TestWhenAProxyGetsNoAnnotations(t *testing.T) {

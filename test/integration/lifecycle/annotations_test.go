@@ -2,10 +2,13 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -46,4 +49,21 @@ func TestAnnotationsThatTheTargetAddsComeBack(t *testing.T) {
 	expect(source, proxy, "cni.io/network", "net4")
 	expect(source, proxy, "cni.io/own", "")
 	expect(source, proxy, "other", "")
+
+	// The user overwrites what the target gave. The target's value stays there until the target gives way.
+	annotate(source, proxy, "cni.io/network", "mine")
+	env.WaitFor(t, source, proxy, func(pod *corev1.Pod) error {
+		c := translate.PodCondition(pod.Status.Conditions, v1alpha1.ConditionChanges)
+		if c == nil || !strings.Contains(c.Message, "annotations/cni.io/network") {
+			return fmt.Errorf("condition %v does not say that the delegate lacks the user's annotation", c)
+		}
+		return nil
+	})
+	annotate(target, delegate, "cni.io/network", "net5")
+	annotate(target, delegate, "cni.io/other", "a")
+	expect(source, proxy, "cni.io/other", "a")
+	expect(source, proxy, "cni.io/network", "mine")
+	annotate(target, delegate, "cni.io/network", "")
+	expect(target, delegate, "cni.io/network", "mine")
+	expect(source, proxy, "cni.io/network", "mine")
 }
