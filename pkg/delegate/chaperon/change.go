@@ -237,7 +237,7 @@ func (r *Reconciler) refuseChange(
 	} else {
 		r.recordChangeRefused(chaperon, message)
 	}
-	status.Conditions = append(withoutChanges(status.Conditions), refused)
+	status.Conditions = withChanges(status.Conditions, refused)
 	if _, err := r.writeStatus(ctx, chaperon, status); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -246,6 +246,19 @@ func (r *Reconciler) refuseChange(
 
 func changesCondition(status *corev1.PodStatus) *corev1.PodCondition {
 	return translate.PodCondition(status.Conditions, v1alpha1.ConditionChanges)
+}
+
+// withChanges puts the condition where delegateStatus has it, before that of the annotations: another order would be
+// another status, and each try would cost two writes.
+func withChanges(conditions []corev1.PodCondition, changes corev1.PodCondition) []corev1.PodCondition {
+	conditions = withoutChanges(conditions)
+	last := slices.IndexFunc(conditions, func(c corev1.PodCondition) bool {
+		return c.Type == v1alpha1.ConditionAnnotations
+	})
+	if last < 0 {
+		last = len(conditions)
+	}
+	return slices.Insert(conditions, last, changes)
 }
 
 func withoutChanges(conditions []corev1.PodCondition) []corev1.PodCondition {

@@ -306,6 +306,27 @@ func TestARefusedChangeIsShownAndTriedAgain(t *testing.T) {
 	}
 }
 
+// TestARefusedChangeOfAnAnnotatedDelegateIsWrittenOnce has a delegate whose annotations are in the status, too.
+func TestARefusedChangeOfAnAnnotatedDelegateIsWrittenOnce(t *testing.T) {
+	added := "multicluster.admiralty.io/cached-added-annotations" // As in the cache, where a pod has no restart policy.
+	s := newChanging(t, running(old(), func(p *corev1.Pod) {
+		p.Annotations[added], p.Spec.RestartPolicy = "the target's", ""
+	}), changed())
+	s.refuse = func(string, *corev1.Pod) error { return forbidden("no image v2") }
+	s.mustReconcile()
+	first := s.statuses
+	for pause := firstChangeRetry; pause < lastChangeRetry; pause *= 2 {
+		s.clock.SetTime(s.clock.Now().Add(pause))
+		s.mustReconcile()
+	}
+	if again := s.statuses - first; again > 0 {
+		t.Errorf("%d writes more of the status %v", again, s.chaperon().Status.Conditions)
+	}
+	if translate.PodCondition(s.chaperon().Status.Conditions, v1alpha1.ConditionAnnotations) == nil {
+		t.Error("the status has no annotations")
+	}
+}
+
 func TestARefusedChangeIsShownBeforeTheDelegateHasAStatus(t *testing.T) {
 	fresh := running(old())
 	fresh.Status = corev1.PodStatus{Phase: corev1.PodPending}
