@@ -175,8 +175,9 @@ const (
 )
 
 // ConditionFields is a condition of PodChaperons and proxies. It is False if the delegate lacks fields that its
-// PodChaperon has: the target's API server dropped them, because its version of Kubernetes does not know them or has
-// them disabled, or a webhook there removed them. It is absent otherwise.
+// PodChaperon has. Either the target's manager does not know them. Or the target's API server dropped them, because its
+// version of Kubernetes does not know them or has them disabled, or a webhook there removed them. The message says
+// which. The condition is absent otherwise.
 const ConditionFields corev1.PodConditionType = prefix + "Fields"
 
 // ReasonFieldsDropped is the reason of ConditionFields.

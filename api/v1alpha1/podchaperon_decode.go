@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,12 +19,16 @@ import (
 // others. Only metadata must be valid, which API servers check.
 //
 // API servers do not check the spec. Kubernetes' own decoder panics on some quantities, and never ends on others. Both
-// are found before they are decoded.
+// are found before they are decoded. Fields of the spec that this version does not know are left out, and Unknown
+// names them.
 func (c *PodChaperon) UnmarshalJSON(data []byte) error {
 	type plain PodChaperon
-	c.Unreadable = ""
-	if !mayBeCostly(data) && kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(c)) == nil {
-		return nil
+	c.Unreadable, c.Unknown = "", nil
+	if !mayBeCostly(data) {
+		if unknown, err := decode(data, (*plain)(c)); err == nil {
+			c.Unknown = unknownInSpec("", unknown)
+			return nil
+		}
 	}
 	parts := struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -35,29 +40,61 @@ func (c *PodChaperon) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("decoding a PodChaperon: %w", err)
 	}
 	*c = PodChaperon{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta}
-	err := errors.Join(decodePart("spec", parts.Spec, &c.Spec), decodePart("status", parts.Status, &c.Status))
-	if err != nil {
+	unknown, err := decodePart("spec", parts.Spec, &c.Spec)
+	c.Unknown = unknownInSpec("spec.", unknown)
+	_, statusErr := decodePart("status", parts.Status, &c.Status)
+	if err = errors.Join(err, statusErr); err != nil {
 		c.Unreadable = fmt.Sprintf("%.256s", err)
 	}
 	return nil
 }
 
-// decodePart decodes the spec or the status. If it cannot, it leaves the zero value.
-func decodePart[T any](name string, data json.RawMessage, into *T) error {
+// decode decodes a text, and returns an error for each of the first fields that the type does not have.
+func decode(data []byte, into any) (unknown []error, err error) {
+	return kjson.UnmarshalStrict(data, into, kjson.DisallowUnknownFields)
+}
+
+// decodePart decodes the spec or the status, as decode does. If it cannot, it leaves the zero value.
+func decodePart[T any](name string, data json.RawMessage, into *T) (unknown []error, err error) {
 	if len(data) == 0 {
-		return nil
+		return nil, nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	err := checkQuantities(decoder, reflect.TypeFor[T]())
+	err = checkQuantities(decoder, reflect.TypeFor[T]())
 	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+		unknown, err = decode(data, into)
 	}
 	if err != nil {
 		*into = *new(T)
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return unknown, nil
+}
+
+// maxUnknown bounds how many fields Unknown names, and maxUnknownPath the bytes of each. Others choose them, and caches
+// hold them.
+const maxUnknown, maxUnknownPath = 8, 128
+
+// unknownInSpec returns the paths of the fields of the spec among those that decode did not know. The prefix is that of
+// the part that was decoded. Names of Kubernetes' own fields have few characters, and other characters are masked.
+func unknownInSpec(prefix string, unknown []error) []string {
+	var paths []string
+	for _, err := range unknown {
+		var at kjson.FieldError
+		if len(paths) == maxUnknown || !errors.As(err, &at) || !strings.HasPrefix(prefix+at.FieldPath(), "spec.") {
+			continue
+		}
+		path := prefix + at.FieldPath()
+		path = strings.Map(func(r rune) rune {
+			if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_.[]", r)) {
+				return r
+			}
+			return '?'
+		}, path[:min(len(path), maxUnknownPath)])
+		paths = append(paths, strings.Clone(path)) // It may be a part of a long text.
+	}
+	return paths
 }
 
 // mayBeCostly says whether the text may have a quantity with an exponent of more than three digits, or with more than

@@ -2,10 +2,12 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
 )
 
 const (
@@ -86,6 +88,78 @@ func TestConvertersReadPodChaperonsAlike(t *testing.T) {
 	back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if _, ok := back["Unreadable"]; ok || back["-"] != nil || err != nil {
 		t.Errorf("object %v, error %v", back, err)
+	}
+}
+
+func TestFieldsOfTheSpecThatAreNotKnownAreNamed(t *testing.T) {
+	many := `{"containers":[]`
+	for i := range 200 {
+		many += fmt.Sprintf(`,"f%03d%s":1`, i, strings.Repeat("x", 1e3))
+	}
+	const odd = `{"new":{"b":1},"containers":[{"name":"c","new":[1]}],"volumes":[{"name":"v"},{"odd, \u00e9\n":1}]}`
+	for name, test := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"none":           {`{"containers":[{"name":"c"}]}`, nil},
+		"at some places": {odd, []string{"spec.new", "spec.containers[0].new", "spec.volumes[1].odd????"}},
+		"many, and long": {many + "}", []string{
+			"spec.f000x", "spec.f001x", "spec.f002x", "spec.f003x",
+			"spec.f004x", "spec.f005x", "spec.f006x", "spec.f007x",
+		}},
+		"of a spec that cannot be read": {`{"new":1,"containers":"x"}`, nil},
+	} {
+		// The second one looks as if it had a quantity that is costly to decode.
+		for _, label := range []string{"", endless} {
+			t.Run(name+label, func(t *testing.T) {
+				c := &PodChaperon{Unknown: []string{"before"}}
+				data := `{"metadata":{"labels":{"a":"` + label + `"},"new":1},"new":1,"status":{"new":1},"spec":` +
+					test.spec + `}`
+				if err := json.Unmarshal([]byte(data), c); err != nil || len(c.Unknown) != len(test.want) {
+					t.Fatalf("fields %q, error %v", c.Unknown, err)
+				}
+				for i, path := range c.Unknown {
+					if !strings.HasPrefix(path, test.want[i]) || len(path) > maxUnknownPath {
+						t.Errorf("path %q, want %q", path, test.want[i])
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestUnknownFieldsAreNotPartOfTheObject(t *testing.T) {
+	c := &PodChaperon{Unknown: []string{"spec.new"}}
+	c.DeepCopy().Unknown[0] = "changed"
+	data, err := json.Marshal(c)
+	if err != nil || strings.Contains(string(data), "new") || c.Unknown[0] != "spec.new" {
+		t.Errorf("object %s, fields %q, error %v", data, c.Unknown, err)
+	}
+}
+
+// BenchmarkDecode shows what it costs to name fields that are not known: each event of each PodChaperon is decoded.
+func BenchmarkDecode(b *testing.B) {
+	type plain PodChaperon
+	container := `{"name":"c","image":"registry.example.org/app:v1","env":[{"name":"A","value":"b"}],"ports":[
+		{"containerPort":80}],"resources":{"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[
+		{"name":"v","mountPath":"/v"}],"readinessProbe":{"httpGet":{"path":"/","port":80}}}`
+	condition := `{"type":"Ready","status":"True","lastTransitionTime":"2001-09-09T01:46:40Z"}`
+	data := []byte(`{"metadata":{"name":"c","namespace":"n","labels":{"app":"web"}},"spec":{"containers":[` +
+		container + `,` + container + `],"volumes":[{"name":"v","configMap":{"name":"c"}}]},"status":{"conditions":[` +
+		condition + `,` + condition + `],"containerStatuses":[{"name":"c","ready":true}]}}`)
+	for name, decode := range map[string]func() error{
+		"plain":   func() error { return kjson.UnmarshalCaseSensitivePreserveInts(data, &plain{}) },
+		"unknown": func() error { _, err := decode(data, &plain{}); return err },
+		"whole":   func() error { return json.Unmarshal(data, &PodChaperon{}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := decode(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

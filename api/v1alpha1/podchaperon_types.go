@@ -38,6 +38,9 @@ type PodChaperon struct {
 
 	// Unreadable says why the spec or the status could not be decoded, and is empty here. It is not part of the object.
 	Unreadable string `json:"-"`
+	// Unknown has the paths of the first fields of the spec that this version does not know. The API server keeps these
+	// fields, and Spec lacks them. It is not part of the object, either.
+	Unknown []string `json:"-"`
 }
 
 // PodChaperonList is a list of PodChaperons.

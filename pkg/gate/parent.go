@@ -66,7 +66,7 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	chaperon.ManagedFields, chaperon.Labels, chaperon.Annotations = nil, labels, annotations
 	chaperon.GenerateName, chaperon.OwnerReferences, chaperon.Finalizers = "", nil, nil
 	chaperon.SelfLink = "" //nolint:staticcheck // No API server sends it any more, but a hostile target may.
-	chaperon.Spec = v1alpha1.PodChaperon{}.Spec
+	chaperon.Spec, chaperon.Unknown = v1alpha1.PodChaperon{}.Spec, nil
 	warnings, others := translate.Warnings(chaperon.Status.Conditions)
 	translate.BoundAnnotations(others)
 	chaperon.Status.Conditions = others

@@ -28,9 +28,10 @@ func TestAStatusOfATargetIsBounded(t *testing.T) {
 			})
 		}
 	})
+	lying.Unknown = []string{"spec.new"}
 	strip(lying, false)
-	if got := lying.ObjectMeta.Size() + lying.Status.Size(); got > translate.MaxStatus {
-		t.Errorf("%d bytes are kept", got)
+	if got := lying.ObjectMeta.Size() + lying.Status.Size(); got > translate.MaxStatus || lying.Unknown != nil {
+		t.Errorf("%d bytes are kept, and the fields %q", got, lying.Unknown)
 	}
 	warnings, others := translate.Warnings(lying.Status.Conditions)
 	if len(warnings) != 1 || len(others) > 200 || len(others[0].Message) != 30_000 {

@@ -2,7 +2,6 @@ package chaperon
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +16,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
-// lostFields remembers which fields of delegates this cluster dropped: their conditions, or nil if there are none. A
-// new leader finds them in the status of PodChaperons.
+// lostFields remembers which fields delegates lack: their conditions, or nil if there are none. A new leader finds them
+// in the status of PodChaperons.
 type lostFields struct {
 	mu    sync.Mutex // guards byKey
 	byKey map[types.NamespacedName]lost
@@ -54,42 +53,67 @@ func (l *lostFields) forget(key types.NamespacedName) {
 	delete(l.byKey, key)
 }
 
-// showLost shows which fields of the delegate this cluster dropped. Nobody looks at the delegate, and its containers
-// may do something else without them. If the status cannot be written, the next one shows them.
-func (r *Reconciler) showLost(ctx context.Context, chaperon *v1alpha1.PodChaperon, fields []string) {
-	before := fieldsCondition(&chaperon.Status)
-	if len(fields) == 0 {
-		if before != nil { // Of an earlier delegate, before this cluster was upgraded.
-			r.lost.note(chaperon, nil)
-		} else { // The status that was to show it may not have been written.
-			r.lost.forget(client.ObjectKeyFromObject(chaperon))
-		}
-		return
+// The beginnings of messages that name fields.
+const (
+	messageUnknown = "the delegate lacks fields that the target's manager does not know (upgrade the manager, and " +
+		"create the pod again): "
+	messageDropped = "the target dropped fields of the delegate: its version of Kubernetes does not know them or has " +
+		"them disabled, or a webhook there removed them: "
+)
+
+// showLost shows which fields a new delegate lacks: those that this manager does not know, and those that this cluster
+// dropped. Nobody looks at the delegate, and its containers may do something else without them. If the status cannot be
+// written, the next one shows them.
+func (r *Reconciler) showLost(ctx context.Context, chaperon *v1alpha1.PodChaperon, dropped []string) {
+	message := withFields(withFields("", messageUnknown, chaperon.Unknown), messageDropped, dropped)
+	switch {
+	case message != "":
+		r.writeLost(ctx, chaperon, message)
+	case fieldsCondition(&chaperon.Status) != nil: // Of an earlier delegate, before this cluster was upgraded.
+		r.lost.note(chaperon, nil)
+	default: // The status that was to show it may not have been written.
+		r.lost.forget(client.ObjectKeyFromObject(chaperon))
 	}
-	r.writeLost(ctx, chaperon, lostMessage(fields), fields)
 }
 
-// showLostByChange shows which fields this cluster dropped when the delegate was changed, beside those that it lacks
-// since its creation.
-func (r *Reconciler) showLostByChange(ctx context.Context, chaperon *v1alpha1.PodChaperon, fields []string) {
+// showLostByChange shows which fields the delegate lacks since it was changed, beside those that it lacks since its
+// creation.
+func (r *Reconciler) showLostByChange(ctx context.Context, chaperon *v1alpha1.PodChaperon, dropped []string) {
 	before := r.lost.of(chaperon)
 	if before == nil {
 		before = &corev1.PodCondition{}
 	}
-	fields = slices.DeleteFunc(fields, func(field string) bool {
-		return strings.Contains(before.Message+",", " "+field+",") // The path of another field may begin like this one.
-	})
-	switch {
-	case len(fields) == 0:
-	case before.Message == "":
-		r.writeLost(ctx, chaperon, lostMessage(fields), fields)
-	default:
-		r.writeLost(ctx, chaperon, before.Message+", "+strings.Join(fields, ", "), fields)
+	message := withFields(withFields(before.Message, messageUnknown, chaperon.Unknown), messageDropped, dropped)
+	if message != before.Message {
+		r.writeLost(ctx, chaperon, message)
 	}
 }
 
-// writeLost shows a message about dropped fields, unless the PodChaperon shows it already.
-func (r *Reconciler) writeLost(ctx context.Context, chaperon *v1alpha1.PodChaperon, message string, fields []string) {
+// withFields adds the fields that a message does not name to its part that has this beginning. The newest fields come
+// first, because the end of a long message is cut off.
+func withFields(message, begin string, fields []string) string {
+	fields = slices.DeleteFunc(slices.Clone(fields), func(field string) bool {
+		return strings.Contains(message+",", " "+field+",") // The path of another field may begin like this one.
+	})
+	if len(fields) == 0 {
+		return message
+	}
+	added := begin + strings.Join(fields, ", ")
+	if len(fields) == translate.MaxLostFields {
+		added += ", and perhaps others"
+	}
+	switch {
+	case message == "":
+		return added
+	case strings.Contains(message, begin):
+		return strings.Replace(message, begin, added+", ", 1)
+	default:
+		return message + ", and " + added
+	}
+}
+
+// writeLost shows a message about fields that the delegate lacks, unless the PodChaperon shows it already.
+func (r *Reconciler) writeLost(ctx context.Context, chaperon *v1alpha1.PodChaperon, message string) {
 	before := fieldsCondition(&chaperon.Status)
 	condition := &corev1.PodCondition{
 		Type: v1alpha1.ConditionFields, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonFieldsDropped,
@@ -100,22 +124,13 @@ func (r *Reconciler) writeLost(ctx context.Context, chaperon *v1alpha1.PodChaper
 	}
 	r.lost.note(chaperon, condition)
 	r.recordFieldsDropped(chaperon, condition.Message)
-	log.FromContext(ctx).Info("This cluster dropped fields of the delegate", "fields", fields)
+	log.FromContext(ctx).Info("The delegate lacks fields", "message", condition.Message)
 	if _, err := r.writeStatus(ctx, chaperon, &chaperon.Status); err != nil {
-		log.FromContext(ctx).Error(err, "Showing dropped fields failed. The next status shows them")
+		log.FromContext(ctx).Error(err, "Showing lost fields failed. The next status shows them")
 	}
 }
 
-func lostMessage(fields []string) string {
-	more := ""
-	if len(fields) == translate.MaxLostFields {
-		more = " and perhaps others"
-	}
-	return fmt.Sprintf("the target dropped fields of the delegate: its version of Kubernetes does not know them or "+
-		"has them disabled, or a webhook there removed them: %s%s", strings.Join(fields, ", "), more)
-}
-
-// withLost returns the status with the condition that shows dropped fields, if there is one.
+// withLost returns the status with the condition that shows lost fields, if there is one.
 func (r *Reconciler) withLost(chaperon *v1alpha1.PodChaperon, status *corev1.PodStatus) *corev1.PodStatus {
 	is, has := r.lost.of(chaperon), fieldsCondition(status)
 	if is == has || is != nil && has != nil && *is == *has {

@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // older makes a stage whose API server drops a field of pods, as older versions of Kubernetes do.
@@ -121,14 +124,21 @@ func TestFieldsThatTheTargetDropsFromAChangeAreShown(t *testing.T) {
 		earlier string // what the condition says already
 		want    string
 	}{
-		"nothing was lost before": {"", ": spec.ephemeralContainers[debugger].restartPolicy"},
-		"another field was lost":  {"spec.a", "spec.a, spec.ephemeralContainers[debugger].restartPolicy"},
-		"the same field was lost": {"dropped: spec.ephemeralContainers[debugger].restartPolicy", ""},
-		"a field was lost whose path is longer": {
-			"dropped: spec.ephemeralContainers[debugger].restartPolicyRules",
-			"Rules, spec.ephemeralContainers[debugger].restartPolicy",
+		"nothing was lost before": {"", messageDropped + "spec.ephemeralContainers[debugger].restartPolicy"},
+		"another field was lost": {
+			messageDropped + "spec.a", messageDropped + "spec.ephemeralContainers[debugger].restartPolicy, spec.a",
 		},
-		"nothing is lost any more": {"dropped: spec.a", ""},
+		"the same field was lost": {messageDropped + "spec.ephemeralContainers[debugger].restartPolicy", ""},
+		"a field was lost whose path is longer": {
+			messageDropped + "spec.ephemeralContainers[debugger].restartPolicyRules",
+			messageDropped + "spec.ephemeralContainers[debugger].restartPolicy, " +
+				"spec.ephemeralContainers[debugger].restartPolicyRules",
+		},
+		"the manager did not know a field": {
+			messageUnknown + "spec.a",
+			messageUnknown + "spec.a, and " + messageDropped + "spec.ephemeralContainers[debugger].restartPolicy",
+		},
+		"nothing is lost any more": {messageDropped + "spec.a", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wished := changed(restricted)
@@ -151,7 +161,7 @@ func TestFieldsThatTheTargetDropsFromAChangeAreShown(t *testing.T) {
 				return
 			}
 			got, events := s.fields(), len(s.recorder.Events)
-			if got == nil || !strings.HasSuffix(got.Message, test.want) || events != 1 {
+			if got == nil || got.Message != test.want || events != 1 {
 				t.Errorf("condition %v, %d events", got, events)
 			}
 		})
@@ -170,5 +180,98 @@ func TestDroppedFieldsOfPodChaperonsThatAreGoneAreForgotten(t *testing.T) {
 	s.mustReconcile()
 	if n := len(s.reconciler.lost.byKey); n > 0 {
 		t.Errorf("%d are remembered", n)
+	}
+}
+
+// newer returns the PodChaperon as this manager reads it if a newer source gave its spec other fields, too.
+func newer(t *testing.T, c *v1alpha1.PodChaperon, fields ...string) *v1alpha1.PodChaperon {
+	t.Helper()
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range fields {
+		if err := unstructured.SetNestedField(object, "x", "spec", field); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := &v1alpha1.PodChaperon{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, read); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+func TestFieldsThatTheManagerDoesNotKnowAreShown(t *testing.T) {
+	for name, test := range map[string]struct {
+		drops bool // Kubernetes does not know another field.
+		want  string
+	}{
+		"it keeps the others": {false, messageUnknown + "spec.future"},
+		"Kubernetes drops others": {
+			true, messageUnknown + "spec.future, and " + messageDropped + "spec.hostnameOverride",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := older(t)
+			if !test.drops {
+				s.mutate = nil
+			}
+			s.cached = newer(t, s.chaperon(), "future")
+			s.mustReconcile()
+			if got := s.fields(); got == nil || got.Status != corev1.ConditionFalse || got.Message != test.want {
+				t.Errorf("the condition is %v", got)
+			}
+			if len(s.recorder.Events) != 1 {
+				t.Fatalf("%d events", len(s.recorder.Events))
+			}
+			if event := <-s.recorder.Events; !strings.Contains(event, reasonFieldsDropped+" "+test.want) {
+				t.Errorf("the event is %q", event)
+			}
+		})
+	}
+}
+
+func TestFieldsThatTheManagerDoesNotKnowInAChangeAreShown(t *testing.T) {
+	same := of(revision(1, "v1", "web"), nil) // as this manager reads it
+	for name, test := range map[string]struct {
+		earlier, want string
+	}{
+		"nothing was lost before":            {"", messageUnknown + "spec.future"},
+		"another field was not known before": {messageUnknown + "spec.a", messageUnknown + "spec.future, spec.a"},
+		"the same field was not known":       {messageUnknown + "spec.a, spec.future", ""},
+		"another field was dropped before": {
+			messageDropped + "spec.a", messageDropped + "spec.a, and " + messageUnknown + "spec.future",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wished := same.DeepCopy()
+			if test.earlier != "" {
+				wished.Status.Conditions = []corev1.PodCondition{{
+					Type: v1alpha1.ConditionFields, Status: corev1.ConditionFalse, Message: test.earlier,
+				}}
+			}
+			s := newChanging(t, running(old()), wished)
+			s.cached = newer(t, s.chaperon(), "future")
+			s.mustReconcile()
+			got, want := s.fields(), 1
+			if test.want == "" {
+				test.want, want = test.earlier, 0
+			}
+			if events := len(s.recorder.Events); got == nil || got.Message != test.want || events != want {
+				t.Errorf("condition %v, %d events", got, events)
+			}
+		})
+	}
+}
+
+func TestMessagesAboutManyFieldsSayThatThereMayBeOthers(t *testing.T) {
+	var fields []string
+	for i := range translate.MaxLostFields {
+		fields = append(fields, "spec."+strings.Repeat("x", i+1))
+	}
+	got := withFields("", messageUnknown, fields)
+	if !strings.HasSuffix(got, "spec.xxxxxxxx, and perhaps others") || withFields(got, messageUnknown, fields) != got {
+		t.Errorf("message %q", got)
 	}
 }

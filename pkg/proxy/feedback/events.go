@@ -98,7 +98,7 @@ func (f *Feedback) recordChanges(proxy *corev1.Pod, status *corev1.PodStatus) {
 	}
 }
 
-// recordFields records that the status is the first one to say that the target dropped fields of the delegate.
+// recordFields records that the status is the first one to say that the delegate lacks fields.
 func (f *Feedback) recordFields(proxy *corev1.Pod, status *corev1.PodStatus) {
 	is := translate.PodCondition(status.Conditions, v1alpha1.ConditionFields)
 	was := translate.PodCondition(proxy.Status.Conditions, v1alpha1.ConditionFields)
