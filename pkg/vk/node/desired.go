@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ import (
 
 // annotationApplied is the annotation in which virtual-kubelet's node controller keeps the labels that it applied.
 const annotationApplied = "virtual-kubelet.io/last-applied-object-meta"
+
+// annotationAppliedStatus is the annotation in which the node controller keeps the status that it applied.
+const annotationAppliedStatus = "virtual-kubelet.io/last-applied-node-status"
 
 // annotationMetricsPath is the annotation by which metrics-server finds the path of a node's metrics.
 const annotationMetricsPath = "metrics.k8s.io/resource-metrics-path"
@@ -183,8 +187,18 @@ func appliedLabels(node *corev1.Node) map[string]string {
 	return last.Labels
 }
 
+// appliedFeatures returns the declared features that the node controller applied. API servers before Kubernetes 1.36
+// drop them, and keep the annotation. So nobody applies the same features again and again.
+func appliedFeatures(node *corev1.Node) []string {
+	last := &corev1.NodeStatus{}
+	if err := json.Unmarshal([]byte(node.Annotations[annotationAppliedStatus]), last); err != nil {
+		return nil
+	}
+	return last.DeclaredFeatures
+}
+
 // conforms says whether the node has everything that want has, and the node controller has patched it. Before its first
-// patch, the node controller does not know which labels to remove.
+// patch, the node controller does not know which labels to remove. Features need only have been applied.
 func conforms(node, want *corev1.Node) bool {
 	if node == nil || node.Annotations[annotationApplied] == "" {
 		return false
@@ -200,7 +214,8 @@ func conforms(node, want *corev1.Node) bool {
 		includes(node.Status.Allocatable, want.Status.Allocatable) &&
 		equality.Semantic.DeepEqual(node.Status.Addresses, want.Status.Addresses) &&
 		node.Status.DaemonEndpoints == want.Status.DaemonEndpoints &&
-		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion
+		node.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion &&
+		slices.Equal(appliedFeatures(node), want.Status.DeclaredFeatures)
 }
 
 // hasConditions says whether the node has all conditions of want, whatever their times are.

@@ -107,7 +107,11 @@ func written(t *testing.T, want *corev1.Node) *corev1.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Annotations[annotationApplied] = string(last)
+	status, err := json.Marshal(want.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Annotations[annotationApplied], node.Annotations[annotationAppliedStatus] = string(last), string(status)
 	node.Labels["users"] = "label"
 	return node
 }
@@ -237,6 +241,12 @@ func TestConforms(t *testing.T) {
 			func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port++ }, false,
 		},
 		"another version": {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.0" }, false},
+		"features whose write was lost": {func(n *corev1.Node) {
+			n.Annotations[annotationAppliedStatus] = `{"declaredFeatures":["A"]}`
+		}, false},
+		"features that the API server does not know": {
+			func(n *corev1.Node) { n.Status.DeclaredFeatures = nil }, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := desiredNode(engagedFacts())

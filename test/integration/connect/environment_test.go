@@ -120,6 +120,7 @@ func register(mgr ctrl.Manager) error {
 }
 
 // summary returns the ClusterSummary of c2: 10 CPUs, of which pods request 4. Of these, 1 is for pods of this source.
+// The nodes declare two features.
 func summary() *v1alpha1.ClusterSummary {
 	cpus := func(n string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
@@ -127,6 +128,7 @@ func summary() *v1alpha1.ClusterSummary {
 	s := &v1alpha1.ClusterSummary{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterSummaryName}}
 	s.Labels = map[string]string{"zone": "a", "hidden": "b"}
 	s.Capacity, s.Allocatable, s.Status.Requested = cpus("12"), cpus("10"), cpus("4")
+	s.Status.DeclaredFeatures = []string{"FeatureA", "FeatureB"}
 	s.Status.Sources = []v1alpha1.SourceUsage{
 		{ClusterID: sourceID, Requested: cpus("1")}, {ClusterID: "another", Requested: cpus("2")},
 	}

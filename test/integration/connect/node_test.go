@@ -48,6 +48,7 @@ func TestTheVirtualNodeShowsTheTarget(t *testing.T) {
 	env.ExpectEqual(t, "path of the metrics", translate.ResourceMetricsPath(node.Name),
 		node.Annotations["metrics.k8s.io/resource-metrics-path"])
 	env.ExpectEqual(t, "name of the provider", "admiralty://"+key.Name, node.Spec.ProviderID)
+	env.ExpectEqual(t, "declared features", []string{"FeatureA", "FeatureB"}, node.Status.DeclaredFeatures)
 	taint := vknode.Taint()
 	if len(node.Spec.Taints) == 0 || !node.Spec.Taints[0].MatchTaint(&taint) {
 		t.Errorf("taints %v", node.Spec.Taints)
