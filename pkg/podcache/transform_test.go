@@ -135,18 +135,25 @@ func TestTheAnnotationsThatOthersGaveADelegateAreKept(t *testing.T) {
 }
 
 func TestAProxyThatWasChangedKeepsItsResources(t *testing.T) {
+	limits := func(cpus string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse(cpus)},
+		}
+	}
 	proxy := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulerName: v1alpha1.SchedulerName, RestartPolicy: corev1.RestartPolicyAlways,
-		NodeSelector: map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
-		Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
-			Limits: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse("1")},
-		}}},
+		NodeSelector:   map[string]string{v1alpha1.LabelNodeProvider: v1alpha1.LabelNodeProviderValue},
+		InitContainers: []corev1.Container{{Name: "i", Resources: limits("2")}},
+		Containers:     []corev1.Container{{Name: "c", Resources: limits("1")}},
+		Resources:      ptr.To(limits("3")),
 	}}
 	proxy.Generation = 2
+	want := proxy.Spec.DeepCopy()
+	want.RestartPolicy = ""
 	for range 2 {
 		proxy = transform(t, proxy)
-		if got := proxy.Spec.Containers; len(got) != 1 || got[0].Resources.Limits.Cpu().Value() != 1 {
-			t.Errorf("containers %v", got)
+		if diff := cmp.Diff(*want, proxy.Spec); diff != "" {
+			t.Errorf("spec (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -251,6 +258,8 @@ func TestTransformNode(t *testing.T) {
 				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 				Addresses:   []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 				Images:      []corev1.ContainerImage{{Names: []string{"image"}}},
+
+				DeclaredFeatures: []string{"A", "B"},
 			},
 		}
 	}

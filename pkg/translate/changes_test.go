@@ -18,6 +18,11 @@ func cpu(amount string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}}
 }
 
+// initialised gives a pod an init container.
+func initialised(spec *corev1.PodSpec) {
+	spec.InitContainers = []corev1.Container{{Name: "init", Image: "whoami"}}
+}
+
 func TestTheFingerprintIsOfWhatMayChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		change  func(*corev1.Pod)
@@ -30,6 +35,13 @@ func TestTheFingerprintIsOfWhatMayChange(t *testing.T) {
 		}, true},
 		"an image":  {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "new" }, true},
 		"resources": {func(p *corev1.Pod) { p.Spec.Containers[0].Resources = cpu("1") }, true},
+		"the image of an init container": {
+			func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "new" }, true,
+		},
+		"the resources of an init container": {
+			func(p *corev1.Pod) { p.Spec.InitContainers[0].Resources = cpu("1") }, true,
+		},
+		"the resources of the pod": {func(p *corev1.Pod) { p.Spec.Resources = ptr.To(cpu("1")) }, true},
 		"a toleration": {func(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, gpuToleration)
 		}, true},
@@ -45,7 +57,7 @@ func TestTheFingerprintIsOfWhatMayChange(t *testing.T) {
 		"the version":        {func(p *corev1.Pod) { p.ResourceVersion = "2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy := mustProxy(t, elected(nil, nil))
+			proxy := mustProxy(t, elected(nil, initialised))
 			before := translate.Fingerprint(proxy)
 			test.change(proxy)
 			if differs := translate.Fingerprint(proxy) != before; differs != test.differs {
@@ -103,7 +115,15 @@ func TestRevisionOf(t *testing.T) {
 // change returns the PodChaperon of a proxy, as it was created, and as it is after a change of the proxy.
 func change(t *testing.T, change func(*corev1.Pod)) (before, after *v1alpha1.PodChaperon) {
 	t.Helper()
-	proxy := mustProxy(t, elected(map[string]string{"old": "1"}, nil))
+	return changeOf(t, nil, change)
+}
+
+// changeOf does the same for a proxy with another spec.
+func changeOf(
+	t *testing.T, spec func(*corev1.PodSpec), change func(*corev1.Pod),
+) (before, after *v1alpha1.PodChaperon) {
+	t.Helper()
+	proxy := mustProxy(t, elected(map[string]string{"old": "1"}, spec))
 	proxy.Labels["old"] = "1"
 	before = mustChaperon(t, proxy)
 	change(proxy)
@@ -184,20 +204,110 @@ func TestADelegateWithoutARecordGetsEverything(t *testing.T) {
 }
 
 func TestARefusedPartIsTriedAgain(t *testing.T) {
-	before, after := change(t, func(p *corev1.Pod) {
-		p.Labels["new"] = "1"
-		p.Spec.Containers[0].Resources = cpu("2")
-	})
-	delegate := translate.Delegate(before)
-	changes := translate.DelegateChanges(delegate, after)
-	changes.WithoutResize()
-	want := delegate.Annotations[v1alpha1.AnnotationRevision]
-	if got := changes.Metadata.Annotations[v1alpha1.AnnotationRevision]; got != want || want == "" {
-		t.Errorf("revision %q, want %q, that of the delegate", got, want)
+	for name, resize := range map[string]func(*corev1.Pod){
+		"of a container":       func(p *corev1.Pod) { p.Spec.Containers[0].Resources = cpu("2") },
+		"of an init container": func(p *corev1.Pod) { p.Spec.InitContainers[0].Resources = cpu("2") },
+		"of the pod":           func(p *corev1.Pod) { p.Spec.Resources = ptr.To(cpu("2")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := changeOf(t, initialised, func(p *corev1.Pod) {
+				p.Labels["new"] = "1"
+				resize(p)
+			})
+			delegate := translate.Delegate(before)
+			changes := translate.DelegateChanges(delegate, after)
+			changes.WithoutResize()
+			want := delegate.Annotations[v1alpha1.AnnotationRevision]
+			if got := changes.Metadata.Annotations[v1alpha1.AnnotationRevision]; got != want || want == "" {
+				t.Errorf("revision %q, want %q, that of the delegate", got, want)
+			}
+			resize(delegate)
+			expectSpec(t, "resize", delegate, translate.DelegateChanges(changes.Metadata, after).Resized)
+		})
 	}
-	again := translate.DelegateChanges(changes.Metadata, after)
-	if again.Resized == nil || again.Resized.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
-		t.Errorf("resized %+v", again.Resized)
+}
+
+// expectSpec compares the spec of a part of the changes with that of a pod, which is nil if nothing changes.
+func expectSpec(t *testing.T, part string, want, got *corev1.Pod) {
+	t.Helper()
+	switch {
+	case want == nil && got != nil:
+		t.Errorf("%s: %+v, want none", part, got.Spec)
+	case want != nil && got == nil:
+		t.Errorf("%s: none", part)
+	case want != nil:
+		if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", part, diff)
+		}
+	}
+}
+
+func TestInitContainersAndTheResourcesOfThePodChange(t *testing.T) {
+	memory := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	image := func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "new" }
+	ofInit := func(p *corev1.Pod) { p.Spec.InitContainers[0].Resources = cpu("2") }
+	ofPod := func(p *corev1.Pod) {
+		if p.Spec.Resources == nil {
+			p.Spec.Resources = &corev1.ResourceRequirements{}
+		}
+		p.Spec.Resources.Requests = cpu("2").Requests
+	}
+	limited := func(p *corev1.Pod) { p.Spec.Resources.Limits = memory }
+	all := func(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			for _, change := range changes {
+				change(p)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		ofPod         *corev1.ResourceRequirements // before
+		change        func(*corev1.Pod)
+		live          func(*corev1.Pod) // what others in the target did
+		resized, spec func(*corev1.Pod)
+	}{
+		"the image of an init container":                      {change: image, spec: image},
+		"an image that the target has already":                {change: image, live: image},
+		"the resources of an init container":                  {change: ofInit, resized: ofInit},
+		"resources of an init container that the target gave": {change: ofInit, live: ofInit},
+		"both of an init container": {
+			change: all(image, ofInit), resized: ofInit, spec: image,
+		},
+		"resources of a pod that had none":        {change: ofPod, resized: ofPod},
+		"other resources of a pod":                {ofPod: ptr.To(cpu("1")), change: ofPod, resized: ofPod},
+		"resources of a pod that the target gave": {change: ofPod, live: ofPod},
+		"resources of a pod to which the target gave others, too": {
+			ofPod: ptr.To(cpu("1")), change: ofPod, live: limited, resized: ofPod,
+		},
+		"resources of a pod that only the target changed": {
+			ofPod: ptr.To(cpu("1")), change: image, live: ofPod, spec: image,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := changeOf(t, func(spec *corev1.PodSpec) {
+				initialised(spec)
+				spec.Resources = test.ofPod
+			}, test.change)
+			if got := translate.RevisionOf(after).Number; got != 1 {
+				t.Errorf("it is change %d", got)
+			}
+			delegate := translate.Delegate(before)
+			if test.live != nil {
+				test.live(delegate)
+			}
+			changes := translate.DelegateChanges(delegate, after)
+			for part, expected := range map[string]struct {
+				change func(*corev1.Pod)
+				got    *corev1.Pod
+			}{"resize": {test.resized, changes.Resized}, "spec": {test.spec, changes.Spec}} {
+				var want *corev1.Pod
+				if expected.change != nil {
+					want = delegate.DeepCopy()
+					expected.change(want)
+				}
+				expectSpec(t, part, want, expected.got)
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,6 +39,24 @@ func revision(number int64, image, label string) func(*v1alpha1.PodChaperon) {
 func requesting(cpus string) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) {
 		c.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
+	}
+}
+
+// beginning gives a PodChaperon an init container.
+func beginning(image, cpus string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) {
+		c.Spec.InitContainers = []corev1.Container{{Name: "init", Image: image, Resources: *ofCPU(cpus)}}
+	}
+}
+
+// requestingTogether gives a PodChaperon CPUs for all containers together.
+func requestingTogether(cpus string) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) { c.Spec.Resources = ofCPU(cpus) }
+}
+
+func ofCPU(cpus string) *corev1.ResourceRequirements {
+	return &corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)},
 	}
 }
 
@@ -171,20 +190,36 @@ func TestAChangedPodChaperonChangesItsDelegate(t *testing.T) {
 		rules    []client.Object
 		want     []string
 	}{
-		"image and label": {changed(), nil, []string{"pod"}},
-		"resources, too":  {changed(requesting("2")), nil, []string{"resize", "pod"}},
-		"a debugger":      {changed(debugged), nil, []string{"ephemeralcontainers", "pod"}},
-		"a label alone":   {chaperon(corev1.PodStatus{}, revision(1, "v1", "api")), nil, []string{"pod"}},
+		"image and label":                {changed(), nil, []string{"pod"}},
+		"resources, too":                 {changed(requesting("2")), nil, []string{"resize", "pod"}},
+		"resources of an init container": {changed(beginning("v1", "2")), nil, []string{"resize", "pod"}},
+		"an image of an init container":  {changed(beginning("v2", "1")), nil, []string{"pod"}},
+		"resources of the pod":           {changed(requestingTogether("4")), nil, []string{"resize", "pod"}},
+		"a debugger":                     {changed(debugged), nil, []string{"ephemeralcontainers", "pod"}},
+		"a label alone": {
+			chaperon(corev1.PodStatus{}, revision(1, "v1", "api")), nil, []string{"pod"},
+		},
 		"within the rules": {
 			changed(), []client.Object{baselineOnly()}, []string{"dry run pod", "pod"},
 		},
 		"without rules": {changed(), []client.Object{clusterSource(nil)}, []string{"pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newChanging(t, running(old(requesting("1"))), append(test.rules, test.chaperon)...)
+			before := old(requesting("1"), beginning("v1", "1"), requestingTogether("3"))
+			s := newChanging(t, running(before), append(test.rules, test.chaperon)...)
 			s.mustReconcile()
 			s.expectPatches(test.want...)
 			pod := s.live()
+			if want := test.chaperon.Spec.InitContainers; want != nil {
+				if diff := cmp.Diff(want, pod.Spec.InitContainers); diff != "" {
+					t.Errorf("init containers (-want +got):\n%s", diff)
+				}
+			}
+			if want := test.chaperon.Spec.Resources; want != nil {
+				if diff := cmp.Diff(want, pod.Spec.Resources); diff != "" {
+					t.Errorf("resources (-want +got):\n%s", diff)
+				}
+			}
 			if image := test.chaperon.Spec.Containers[0].Image; pod.Spec.Containers[0].Image != image {
 				t.Errorf("image %q, want %q", pod.Spec.Containers[0].Image, image)
 			}
