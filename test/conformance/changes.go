@@ -39,6 +39,7 @@ func changeActions() []*testCase {
 			`{"requests":{"cpu":"20m"},"limits":{"cpu":"200m"}}`, "0"))),
 		action(spec, "resize-memory-restarts", "a resize of memory, with a restart", resize(
 			`{"requests":{"memory":"24Mi"},"limits":{"memory":"96Mi"}}`, "1")),
+		action(spec, "resize-of-pod", "a resize of the resources that all containers have together", resizeOfPod),
 		action(spec, "resize-infeasible", "a resize to more than a node has", resizeTooFar),
 		action(state, "readiness-gate-satisfied", "a readiness gate is satisfied", satisfyGate),
 		inShort(action(state, "kill-process", "the process of a container ends: restarts are counted", killProcess)),
@@ -210,9 +211,7 @@ func resize(resources, restarts string) func(context.Context, *side) error {
 		}
 		s.try(ctx, "resize", "patch", "pod", "pod", "--subresource=resize", "-p",
 			`{"spec":{"containers":[{"name":"main","resources":`+resources+`}]}}`)
-		if err := s.reach(ctx, "pod", "{.status.observedGeneration}=2", isReady,
-			`{.status.conditions[?(@.type=="PodResizeInProgress")].status}=`,
-			"{.status.containerStatuses[0].restartCount}="+restarts); err != nil {
+		if err := s.resized(ctx, restarts); err != nil {
 			return err
 		}
 		return s.await(ctx, "the resources to be in the status", func(ctx context.Context) error {
@@ -223,14 +222,56 @@ func resize(resources, restarts string) func(context.Context, *side) error {
 			status := pod.Status.ContainerStatuses[0]
 			t, err := treeOf(status.Resources)
 			s.note("resources", t)
-			want := pod.Spec.Containers[0].Resources
-			if status.Resources == nil || !status.Resources.Limits.Cpu().Equal(*want.Limits.Cpu()) ||
-				!status.Resources.Limits.Memory().Equal(*want.Limits.Memory()) {
+			if !sameLimits(status.Resources, pod.Spec.Containers[0].Resources.Limits) {
 				return fmt.Errorf("they are %v", status.Resources)
 			}
 			return err
 		})
 	}
+}
+
+// resized waits until a resize of the pod that is called pod has ended.
+func (s *side) resized(ctx context.Context, restarts string) error {
+	return s.reach(ctx, "pod", "{.status.observedGeneration}=2", isReady,
+		`{.status.conditions[?(@.type=="PodResizeInProgress")].status}=`,
+		"{.status.containerStatuses[0].restartCount}="+restarts)
+}
+
+func sameLimits(shown *corev1.ResourceRequirements, want corev1.ResourceList) bool {
+	return shown != nil && shown.Limits.Cpu().Equal(*want.Cpu()) && shown.Limits.Memory().Equal(*want.Memory())
+}
+
+// resizeOfPod resizes resources of the pod, which its container shares. It notes no requests that are in effect: a
+// kubelet reads them from the cgroup, which rounds them.
+func resizeOfPod(ctx context.Context, s *side) error {
+	pod := newPod("pod")
+	amounts := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+		}
+	}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("20m", "32Mi"), Limits: amounts("100m", "64Mi")}
+	if err := s.start(ctx, pod); err != nil {
+		return err
+	}
+	s.try(ctx, "resize", "patch", "pod", "pod", "--subresource=resize", "-p",
+		`{"spec":{"resources":{"requests":{"cpu":"40m"},"limits":{"cpu":"200m","memory":"96Mi"}}}}`)
+	if err := s.resized(ctx, "0"); err != nil {
+		return err
+	}
+	return s.await(ctx, "the resources to be in the status", func(ctx context.Context) error {
+		pod, err := s.pod(ctx, "pod")
+		if err != nil {
+			return err
+		}
+		shown := pod.Status.Resources
+		if !sameLimits(shown, pod.Spec.Resources.Limits) {
+			return fmt.Errorf("they are %v", shown)
+		}
+		t, err := treeOf(corev1.ResourceRequirements{Requests: pod.Status.AllocatedResources, Limits: shown.Limits})
+		s.note("resources", t)
+		return err
+	})
 }
 
 func resizeTooFar(ctx context.Context, s *side) error {

@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -25,6 +26,7 @@ func jobActions() []*testCase {
 		action(topic, "job-failure-policy", "an exit code that fails the Job",
 			jobOf(failed, failingAt(batchv1.PodFailurePolicyActionFailJob))),
 		action(topic, "job-failure-ignored", "an exit code that does not count", ignoredFailure),
+		action(topic, "job-disruption-ignored", "an eviction that does not count as a failure", ignoredDisruption),
 		action(topic, "job-success-policy", "a Job that succeeds with one index", jobOf(done, succeedingEarly())),
 		action(topic, "job-deadline", "a Job with a deadline", jobOf(failed, shortLived())),
 		action(topic, "job-suspend", "a Job is suspended and resumed", suspend),
@@ -142,6 +144,50 @@ func ignoredFailure(ctx context.Context, s *side) error {
 		s.note("failed", fmt.Sprint(job.Status.Failed))
 		return err
 	})
+}
+
+// undisrupted returns a Job that may not fail, and that does not count evictions. Its pods need ten seconds to end
+// well. An eviction gives them one second.
+func undisrupted() *batchv1.Job {
+	job := limited(newJob("serve", "--drain", "10s"), 0)
+	probed(&job.Spec.Template.Spec)
+	job.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	job.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		Action: batchv1.PodFailurePolicyActionIgnore,
+		OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+		},
+	}}}
+	return job
+}
+
+// ignoredDisruption evicts the pod of a Job, and lets the next one end.
+func ignoredDisruption(ctx context.Context, s *side) error {
+	if err := s.create(ctx, undisrupted()); err != nil {
+		return err
+	}
+	if err := s.ready(ctx, 1, "app=job"); err != nil {
+		return err
+	}
+	evicted, err := s.pods(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.c.SubResource("eviction").Create(ctx, &evicted[0], &policyv1.Eviction{}); err != nil {
+		return fmt.Errorf("evicting: %w", err)
+	}
+	if err := s.gone(ctx, &evicted[0]); err != nil {
+		return err
+	}
+	if err := s.ready(ctx, 1, "app=job"); err != nil {
+		return err
+	}
+	next, err := s.pods(ctx)
+	if err != nil {
+		return err
+	}
+	s.try(ctx, "end", "exec", next[0].Name, "--", program, "kill", "1")
+	return s.jobEnds(ctx, `{.status.conditions[?(@.type=="Complete")].status}=True`)
 }
 
 func suspend(ctx context.Context, s *side) error {
