@@ -95,6 +95,7 @@ func setUp(t *testing.T) *world {
 	w.awaitAccount(t, w.c1)
 	w.awaitAccount(t, w.c2)
 	w.awaitRights(t, w.c2)
+	w.awaitAdmission(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.dump(t)
@@ -111,6 +112,15 @@ func (w *world) awaitAccount(t *testing.T, c *cluster) {
 	t.Helper()
 	eventually(t, "the default ServiceAccount in "+c.name, func(ctx context.Context) error {
 		return c.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: "default"}, &corev1.ServiceAccount{})
+	})
+}
+
+// awaitAdmission waits until pods of the new namespace become proxies. After a test that installed the chart anew,
+// kube-proxy refuses connections to the webhook for a moment, although the managers are ready.
+func (w *world) awaitAdmission(t *testing.T) {
+	t.Helper()
+	eventually(t, "c1 to admit elected pods", func(ctx context.Context) error {
+		return w.c1.admits(ctx, w.pod("admitted", podTemplate("admitted")))
 	})
 }
 
