@@ -89,6 +89,22 @@ func (s *side) pods(ctx context.Context, matching ...client.ListOption) ([]corev
 	return list.Items, nil
 }
 
+// onlyReady waits until one pod with a label is ready, and returns it.
+func (s *side) onlyReady(ctx context.Context, label string) (*corev1.Pod, error) {
+	if err := s.ready(ctx, 1, label); err != nil {
+		return nil, err
+	}
+	key, value, _ := strings.Cut(label, "=")
+	pods, err := s.pods(ctx, client.MatchingLabels{key: value})
+	if err != nil {
+		return nil, err
+	}
+	if len(pods) != 1 {
+		return nil, fmt.Errorf("there are %d pods with the label %s, want one", len(pods), label)
+	}
+	return &pods[0], nil
+}
+
 // ready waits until exactly so many pods of a label exist, and all are ready.
 func (s *side) ready(ctx context.Context, want int, label string) error {
 	key, value, _ := strings.Cut(label, "=")
@@ -250,21 +266,18 @@ func quarantine(ctx context.Context, s *side) error {
 	if err := s.create(ctx, newReplicaSet("web", 1)); err != nil {
 		return err
 	}
-	if err := s.ready(ctx, 1, "app=web"); err != nil {
-		return err
-	}
-	pods, err := s.pods(ctx)
+	apart, err := s.onlyReady(ctx, "app=web")
 	if err != nil {
 		return err
 	}
-	if _, err := s.kubectl(ctx, "label", "pod", pods[0].Name, "app=apart", "--overwrite"); err != nil {
+	if _, err := s.kubectl(ctx, "label", "pod", apart.Name, "app=apart", "--overwrite"); err != nil {
 		return err
 	}
 	if err := s.ready(ctx, 1, "app=web"); err != nil {
 		return err
 	}
 	return s.await(ctx, "the pod to be an orphan that runs", func(ctx context.Context) error {
-		pod, err := s.pod(ctx, pods[0].Name)
+		pod, err := s.pod(ctx, apart.Name)
 		if err != nil {
 			return err
 		}

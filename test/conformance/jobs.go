@@ -166,27 +166,21 @@ func ignoredDisruption(ctx context.Context, s *side) error {
 	if err := s.create(ctx, undisrupted()); err != nil {
 		return err
 	}
-	if err := s.ready(ctx, 1, "app=job"); err != nil {
-		return err
-	}
-	evicted, err := s.pods(ctx)
+	evicted, err := s.onlyReady(ctx, "app=job")
 	if err != nil {
 		return err
 	}
-	if err := s.c.SubResource("eviction").Create(ctx, &evicted[0], &policyv1.Eviction{}); err != nil {
+	if err := s.c.SubResource("eviction").Create(ctx, evicted, &policyv1.Eviction{}); err != nil {
 		return fmt.Errorf("evicting: %w", err)
 	}
-	if err := s.gone(ctx, &evicted[0]); err != nil {
+	if err := s.gone(ctx, evicted); err != nil {
 		return err
 	}
-	if err := s.ready(ctx, 1, "app=job"); err != nil {
-		return err
-	}
-	next, err := s.pods(ctx)
+	next, err := s.onlyReady(ctx, "app=job")
 	if err != nil {
 		return err
 	}
-	s.try(ctx, "end", "exec", next[0].Name, "--", program, "kill", "1")
+	s.try(ctx, "end", "exec", next.Name, "--", program, "kill", "1")
 	return s.jobEnds(ctx, `{.status.conditions[?(@.type=="Complete")].status}=True`)
 }
 
