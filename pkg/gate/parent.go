@@ -17,8 +17,8 @@ const annotationOrphan = v1alpha1.GroupName + "/orphan"
 type Parent struct {
 	Key types.NamespacedName
 	UID types.UID
-	// Orphan says that the PodChaperon of a cache holds no pod: it has no valid proof, and when it entered the cache,
-	// the source had no such proxy, or the proxy was bound to another node. It is there to be ended.
+	// Orphan says that the PodChaperon of a cache holds no pod, and is to be ended. It has no valid proof. When it
+	// entered the cache, the source had no such proxy, or the proxy was bound to another node.
 	Orphan bool
 }
 
