@@ -109,6 +109,12 @@ func (t *Target) HasNothingIn(namespace string) bool {
 	return t.FindsNothing != nil && t.FindsNothing(namespace)
 }
 
+// ConfirmsNothingIn says whether this source surely has no PodChaperons in a namespace that the target does not let it
+// read, and asks the target whether it says so of the present.
+func (t *Target) ConfirmsNothingIn(ctx context.Context, namespace string) bool {
+	return t.HasNothingIn(namespace) && timeouts.Within(ctx, t.Confirm) == nil
+}
+
 // Policy says how pods are placed in the target, as its spec says now. It is not to be changed.
 func (t *Target) Policy() *v1alpha1.PlacementPolicy {
 	if policy := t.policy.Load(); policy != nil {

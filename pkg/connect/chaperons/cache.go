@@ -33,6 +33,8 @@ type Cache struct {
 	make  Maker
 	clock clock.Clock
 
+	nothingIn func(ctx context.Context, namespace string) bool
+
 	mu         sync.Mutex // guards the fields below, and registration.of
 	namespaces map[string]*namespace
 	handlers   map[*registration]struct{}
@@ -43,9 +45,15 @@ type Cache struct {
 type Maker func(namespace string, wrap func(toolscache.ListerWatcher) toolscache.ListerWatcher) (cache.Cache, error)
 
 // New returns a Cache that watches no namespace yet. Its watches end with life. The caller starts others.
-func New(life context.Context, others cache.Cache, maker Maker, clock clock.Clock) *Cache {
+//
+// nothingIn says of a namespace that the target refuses whether the target surely has no PodChaperons of this source
+// there. It may ask the target.
+func New(
+	life context.Context, others cache.Cache, maker Maker, clock clock.Clock,
+	nothingIn func(ctx context.Context, namespace string) bool,
+) *Cache {
 	return &Cache{
-		Cache: others, life: life, make: maker, clock: clock,
+		Cache: others, life: life, make: maker, clock: clock, nothingIn: nothingIn,
 		namespaces: map[string]*namespace{}, handlers: map[*registration]struct{}{},
 	}
 }

@@ -37,6 +37,7 @@ type server struct {
 	mu         sync.Mutex // guards the fields below
 	namespaces map[string]*fcache.FakeControllerSource
 	refused    map[string]bool
+	nothing    map[string]bool // what the target says of namespaces that it refuses
 	requests   map[string]int
 }
 
@@ -44,9 +45,22 @@ func newServer(t *testing.T) (*server, *Cache) {
 	t.Helper()
 	s := &server{
 		t: t, clock: clocktesting.NewFakeClock(time.Now()), namespaces: map[string]*fcache.FakeControllerSource{},
-		refused: map[string]bool{}, requests: map[string]int{},
+		refused: map[string]bool{}, nothing: map[string]bool{}, requests: map[string]int{},
 	}
-	return s, New(t.Context(), nil, s.cache, s.clock)
+	return s, New(t.Context(), nil, s.cache, s.clock, s.nothingIn)
+}
+
+func (s *server) nothingIn(_ context.Context, namespace string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nothing[namespace]
+}
+
+// empty has the target say of a namespace, which it refuses, that it has nothing there.
+func (s *server) empty(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nothing[namespace] = true
 }
 
 func (s *server) in(namespace string) *fcache.FakeControllerSource {
@@ -249,6 +263,32 @@ func TestNobodyTakesARefusalForTheEndOfAPodChaperon(t *testing.T) {
 	s.refuse("a", false)
 	c.Granted([]string{"a"})
 	waittest.Succeeds(t, j.has("gone a1", "seen a1")) // Now the target itself says so.
+}
+
+func TestARefusedNamespaceIsEmptyIfTheTargetSaysSo(t *testing.T) {
+	s, c := newServer(t)
+	s.in("a").Add(chaperon("a", "a1"))
+	must(t, c.Watch(t.Context(), []string{"a"}))
+	j := &journal{}
+	handle(t, c, j)
+	waittest.Succeeds(t, j.has("seen a1"))
+
+	s.refuse("a", true)
+	s.in("a").DeleteDropWatch(chaperon("a", "a1"))
+	s.empty("a")
+	s.in("a").ResetWatch()
+	waittest.Succeeds(t, func() error {
+		c.Granted([]string{"a"}) // It asks again.
+		return j.has("gone a1", "seen a1")()
+	})
+	expect(t, "known", 0, len(names(t, c, client.InNamespace("a"))))
+
+	s.refuse("a", false)
+	s.in("a").Add(chaperon("a", "a2"))
+	waittest.Succeeds(t, func() error {
+		c.Granted([]string{"a"})
+		return j.has("gone a1", "seen a1", "seen a2")()
+	})
 }
 
 func TestANamespaceIsListedWhenTheHandlersHaveSeenItsPodChaperons(t *testing.T) {

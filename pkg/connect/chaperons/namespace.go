@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,7 +27,10 @@ type namespace struct {
 func (c *Cache) start(name string) (*namespace, error) {
 	n := &namespace{patience: newPatience(c.clock)}
 	var err error
-	if n.cache, err = c.make(name, n.patience.wrap); err != nil {
+	wrap := func(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+		return n.patience.wrap(lw, func(ctx context.Context) bool { return c.nothingIn(ctx, name) })
+	}
+	if n.cache, err = c.make(name, wrap); err != nil {
 		return nil, err
 	}
 	n.informer, err = n.cache.GetInformer(c.life, &v1alpha1.PodChaperon{}, cache.BlockUntilSynced(false))

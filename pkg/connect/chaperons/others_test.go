@@ -43,7 +43,7 @@ func (o *others) GetInformer(
 
 func TestOtherKindsAreReadFromTheOtherCache(t *testing.T) {
 	o := &others{}
-	c := New(t.Context(), o, nil, clocktesting.NewFakeClock(time.Now()))
+	c := New(t.Context(), o, nil, clocktesting.NewFakeClock(time.Now()), nil)
 	key := client.ObjectKey{Namespace: "a", Name: "a1"}
 	must(t, c.Get(t.Context(), key, &corev1.Service{}))
 	must(t, c.List(t.Context(), &corev1.ServiceList{}, client.InNamespace("a")))

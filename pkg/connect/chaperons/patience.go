@@ -13,6 +13,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/utils/clock"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 // After a refusal, a namespace is asked for again after firstPause, then after twice as long, up to lastPause.
@@ -21,6 +23,9 @@ const (
 	lastPause  = 5 * time.Minute
 	jitter     = 0.2
 )
+
+// anyVersion is the version of a list that the target did not send. A watch from there shows all that exists.
+const anyVersion = "0"
 
 // patience makes a reflector wait after the target has refused its request.
 type patience struct {
@@ -101,12 +106,15 @@ func (p *patience) note(err error) {
 	}
 }
 
-// wrap returns a ListerWatcher that asks patiently.
-func (p *patience) wrap(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+// wrap returns a ListerWatcher that asks patiently. If a list is refused, and nothing returns true, the list is empty.
+func (p *patience) wrap(lw toolscache.ListerWatcher, nothing func(context.Context) bool) toolscache.ListerWatcher {
 	from := toolscache.ToListerWatcherWithContext(lw)
 	return &listerWatcher{toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
 			err = p.ask(ctx, func() error { list, err = from.ListWithContext(ctx, o); return err })
+			if apierrors.IsForbidden(err) && nothing(ctx) {
+				return &v1alpha1.PodChaperonList{ListMeta: metav1.ListMeta{ResourceVersion: anyVersion}}, nil
+			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {

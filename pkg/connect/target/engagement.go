@@ -285,7 +285,8 @@ func (l *loop) startCache(ctx, life context.Context, d *dialer, e *engagement) (
 	case everywhere:
 		return c, nil
 	}
-	byNamespace := chaperons.New(life, c, l.makerOfCaches(ctx, d, e, failed), l.options.Clock)
+	byNamespace := chaperons.New(
+		life, c, l.makerOfCaches(ctx, d, e, failed), l.options.Clock, e.target.ConfirmsNothingIn)
 	if err := l.watchNamespaces(ctx, life, d, e, byNamespace); err != nil {
 		if e.watchError.Load() != nil {
 			err = syncError(&e.watchError, stopped)

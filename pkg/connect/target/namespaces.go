@@ -59,6 +59,7 @@ func (l *loop) watchNamespaces(ctx, life context.Context, d *dialer, e *engageme
 	if err != nil {
 		return err
 	}
+	e.target.FindsNothing = engage.NewGrant(grant, l.options.Source.ClusterID).HasNothingIn
 	needed, err := l.needed(ctx, e.target.NodeName, lastOf(grant))
 	if err != nil {
 		return err
@@ -68,7 +69,6 @@ func (l *loop) watchNamespaces(ctx, life context.Context, d *dialer, e *engageme
 	}
 	follow(life, c, grant)
 	e.target.Copied = engage.NewCopied(grant)
-	e.target.FindsNothing = engage.NewGrant(grant, l.options.Source.ClusterID).HasNothingIn
 	go l.forget(life, c, e.target.NodeName, grant)
 	return nil
 }

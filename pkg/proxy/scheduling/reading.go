@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // lookInterval is how long after one look at a namespace the next one follows. A look asks the target only once it says
@@ -40,18 +39,12 @@ type reading struct {
 func (r *reading) look(namespace string, read func()) {
 	switch {
 	case r.engagement.Err() != nil:
-	case r.cache.Listed(namespace), r.hasNothingIn(namespace):
+	case r.cache.Listed(namespace), r.target.ConfirmsNothingIn(r.engagement, namespace):
 		read()
 		r.changed()
 	default:
 		r.clock.AfterFunc(lookInterval, func() { r.look(namespace, read) })
 	}
-}
-
-// hasNothingIn says whether the target says that it has nothing of this source in a namespace, and says so of the
-// present.
-func (r *reading) hasNothingIn(namespace string) bool {
-	return r.target.HasNothingIn(namespace) && timeouts.Within(r.engagement, r.target.Confirm) == nil
 }
 
 // reached notes that a target is engaged: its cache shows all delegates that it has. If it is read namespace by

@@ -23,8 +23,13 @@ import (
 // skew is how much the clocks of the source's API server and of this process may differ.
 const skew = 10 * time.Second
 
-// answersWithin is how long a target has to say whether it has a delegate that nobody has seen.
-const answersWithin = time.Second
+const (
+	// answersWithin is how long a target has to say whether it has a delegate that nobody has seen.
+	answersWithin = time.Second
+	// unaskedFor is how long a target that has not answered in time is not asked about other pods, so that they do not
+	// wait for it one after another.
+	unaskedFor = 10 * time.Second
+)
 
 // leftover is a delegate that may run although its PodChaperon is gone: somebody in the target deleted the PodChaperon
 // in the background, or changed its labels. The target's garbage collector ends the delegate later, with its grace
@@ -89,6 +94,8 @@ func (known *record) stay(t *Target) {
 func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, engaged []*Target) {
 	began := p.clock.Now()
 	targets := p.Delegates.unasked(proxy, engaged)
+	all := len(targets)
+	targets = slices.DeleteFunc(targets, func(t *Target) bool { return t.silent(began) })
 	if len(targets) == 0 {
 		return
 	}
@@ -97,11 +104,14 @@ func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, engaged []*Target)
 		asked.Go(func() { p.findIn(ctx, proxy, t) })
 	}
 	asked.Wait()
-	p.Delegates.noteAsked(proxy.UID, began)
+	if len(targets) == all {
+		p.Delegates.noteAsked(proxy.UID, began)
+	}
 }
 
 // findIn notes whether a target has a delegate of the proxy. One that does not let the source look, or does not answer
-// soon, counts as one that has none: no pod waits for the slowest target.
+// soon, counts as one that has none: no pod waits for the slowest target. Of that one, the next pods ask nothing for a
+// while.
 func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
@@ -109,6 +119,9 @@ func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) {
 	named.Namespace, named.Name = proxy.Namespace, translate.DelegateName(proxy)
 	const overdue = true
 	runs, err := ending.MayRun(ctx, t.Target, client.ObjectKeyFromObject(named), overdue)
+	if ctx.Err() != nil {
+		t.noteSilent(p.clock.Now())
+	}
 	if err != nil || !runs {
 		return
 	}

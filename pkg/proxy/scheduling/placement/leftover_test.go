@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -303,6 +304,35 @@ func TestATargetIsAskedOnceAndAnewWhenItIsEngagedAnew(t *testing.T) {
 	if len(w.Delegates.byProxy) > 0 {
 		t.Errorf("when the proxy is bound, %d entries are left", len(w.Delegates.byProxy))
 	}
+}
+
+// TestPodsDoNotWaitForASilentTargetByTurns has a target that was engaged a moment ago and does not answer.
+func TestPodsDoNotWaitForASilentTargetByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+		c1.Since, c2.Since = w.clock.Now(), w.clock.Now()
+		c1.FindsPod = func(ctx context.Context, _ types.NamespacedName) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}
+		expect := func(proxy types.UID, wantWait time.Duration, wantLeftover bool) {
+			t.Helper()
+			began := time.Now()
+			err := w.ended(t.Context(), newPod(proxy, nil), c2, c1, c2)
+			if waited := time.Since(began); waited != wantWait {
+				t.Errorf("pod %s waited for %s, want %s", proxy, waited, wantWait)
+			}
+			if leftover := err != nil; leftover != wantLeftover {
+				t.Errorf("pod %s: error %v, want one: %t", proxy, err, wantLeftover)
+			}
+		}
+		expect("p", answersWithin, false)
+		c1.finds(true, nil)
+		expect("q", 0, false)
+		w.clock.Step(unaskedFor)
+		expect("q", 0, true) // Its last attempt did not ask.
+	})
 }
 
 // TestTheChosenTargetIsAskedToo has a pod that is not placed in the target that was chosen first.

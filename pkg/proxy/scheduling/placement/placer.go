@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -200,11 +201,15 @@ func (p *Placer) awaitNews(ctx context.Context, w *waiter, d time.Duration) erro
 	}
 }
 
-// live reads a PodChaperon from the target's API server, not from the cache.
+// live reads a PodChaperon from the target's API server, not from the cache. It is not found, too, if the target does
+// not let this source read the namespace, and says that it has nothing there.
 func live(ctx context.Context, t *Target, chaperon *v1alpha1.PodChaperon) (*v1alpha1.PodChaperon, error) {
 	now := &v1alpha1.PodChaperon{}
 	err := timeouts.Within(ctx, func(ctx context.Context) error {
 		return t.APIReader.Get(ctx, client.ObjectKeyFromObject(chaperon), now)
 	})
+	if apierrors.IsForbidden(err) && t.ConfirmsNothingIn(ctx, chaperon.Namespace) {
+		err = apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("podchaperons").GroupResource(), chaperon.Name)
+	}
 	return now, err
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,8 @@ type Target struct {
 	engagement context.Context //nolint:containedctx // It is what ends.
 	// turns holds a token for each request to create a PodChaperon that is under way.
 	turns chan struct{}
+	// unheard is when the target last failed to answer a question of find in time, or nil.
+	unheard atomic.Pointer[time.Time]
 }
 
 // NewTarget makes a Target that is engaged until ctx ends. clusterID is the source's.
@@ -48,6 +51,15 @@ func (t *Target) Name() string { return targetkind.Name(t.Key) }
 
 // Gone says whether the target is disengaged.
 func (t *Target) Gone() bool { return t.engagement.Err() != nil }
+
+// silent says whether the target has not answered a question of find in time, a short while ago.
+func (t *Target) silent(now time.Time) bool {
+	unheard := t.unheard.Load()
+	return unheard != nil && now.Sub(*unheard) < unaskedFor
+}
+
+// noteSilent notes that the target has not answered a question of find in time.
+func (t *Target) noteSilent(now time.Time) { t.unheard.Store(&now) }
 
 // whileEngaged returns a context that ends with ctx, and when the target is disengaged. The caller must call end.
 func (t *Target) whileEngaged(ctx context.Context) (_ context.Context, end func()) {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -73,6 +74,31 @@ func TestAPodLeavesAClosedTargetThatDidNotAnswer(t *testing.T) {
 			}
 			if holds := w.Delegates.Holder("p") == from; holds != (test.err != "") {
 				t.Errorf("the target holds the pod: %t", holds)
+			}
+		})
+	}
+}
+
+func TestAPodChaperonThatTheTargetDoesNotLetUsReadIsMissingIfItSaysSo(t *testing.T) {
+	confirmed, setBack := answering(nil), answering(errors.New("it was set back"))
+	for name, test := range map[string]struct {
+		saysNothing bool
+		confirms    func() error
+		missing     bool
+	}{
+		"the target says nothing about the namespace": {false, confirmed, false},
+		"it says that it has nothing there":           {true, confirmed, true},
+		"it said so, and was set back":                {true, setBack, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forbidden := answering(apierrors.NewForbidden(podChaperons, "web", errors.New("no")))
+			at := newWorld().engage(t, "c1", server{get: forbidden}.funcs())
+			at.FindsNothing = func(namespace string) bool { return test.saysNothing && namespace == "default" }
+			at.Confirms = func(context.Context) error { return test.confirms() }
+			_, err := live(t.Context(), at, newChaperon("c", "p"))
+			missing := apierrors.IsNotFound(err)
+			if missing != test.missing || !missing && !apierrors.IsForbidden(err) {
+				t.Errorf("error is %v, want not found: %t", err, test.missing)
 			}
 		})
 	}
