@@ -25,6 +25,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/delegate/endpoints"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/podcache"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
@@ -76,7 +77,13 @@ func Run(ctx context.Context, restConfig *rest.Config, config *configv1alpha1.Co
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(lock.fence(restConfig), managerOptions(ctx, scheme, config, lock, serving))
+	fenced := lock.fence(restConfig)
+	options, err := managerOptions(ctx, fenced, config, lock, serving)
+	if err != nil {
+		return err
+	}
+	options.Scheme = scheme
+	mgr, err := ctrl.NewManager(fenced, options)
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -180,15 +187,21 @@ func identify(
 	return origin, nil
 }
 
+// managerOptions returns options without a scheme. The manager's client uses connections that the kernel gives up: what
+// it was to write is not written after the next leader has begun.
 func managerOptions(
 	ctx context.Context,
-	scheme *runtime.Scheme,
+	restConfig *rest.Config,
 	config *configv1alpha1.Configuration,
 	lock *lease,
 	serving certificate,
-) ctrl.Options {
+) (ctrl.Options, error) {
+	writes, err := wire.HTTPClientFor(restConfig)
+	if err != nil {
+		return ctrl.Options{}, fmt.Errorf("making a client: %w", err)
+	}
 	return ctrl.Options{
-		Scheme:                              scheme,
+		Client:                              client.Options{HTTPClient: writes},
 		Logger:                              log.FromContext(ctx),
 		Cache:                               cacheOptions(),
 		LeaderElection:                      *config.LeaderElection.Enabled,
@@ -206,7 +219,7 @@ func managerOptions(
 			CertDir: config.Webhook.CertDir,
 			TLSOpts: []func(*tls.Config){serving.configure},
 		}),
-	}
+	}, nil
 }
 
 // metricsOptions serve the metrics in the clear, or over TLS with a certificate that the process makes for itself. Then

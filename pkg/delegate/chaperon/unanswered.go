@@ -13,9 +13,8 @@ import (
 )
 
 // carriedOutWithin is how long the API server may still carry out a request to create a delegate after the request
-// ended without an answer. Sources allow the same time for the whole request: see timeouts.ManagerPatience. The time
-// timeouts.HoldDuration would be too short. It relies on a bound of the kernel for connections to targets. The
-// manager's connection to its own API server has none.
+// ended without an answer. Sources allow the same time for the whole request: see timeouts.ManagerPatience. The network
+// delays it for less: see wire.HTTPClientFor.
 const carriedOutWithin = timeouts.ReconcileChaperon
 
 // unanswered remembers the requests to create delegates that ended without an answer. The API server may have carried

@@ -3,37 +3,16 @@ package wire
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire/wiretest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
-
-// userTimeout returns for how long the kernel sends again on a connection.
-func userTimeout(t *testing.T, connection net.Conn) time.Duration {
-	t.Helper()
-	raw, err := connection.(*net.TCPConn).SyscallConn() //nolint:forcetypeassert // It is a test.
-	if err != nil {
-		t.Fatal(err)
-	}
-	var milliseconds int
-	err = raw.Control(func(socket uintptr) {
-		var failed error
-		milliseconds, failed = unix.GetsockoptInt(int(socket), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
-		if failed != nil {
-			t.Error(failed)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(milliseconds) * time.Millisecond
-}
 
 func TestTheKernelDeliversNothingThatIsOutOfDate(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -52,11 +31,23 @@ func TestTheKernelDeliversNothingThatIsOutOfDate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if within := userTimeout(t, connection); within <= 0 || within >= timeouts.LeaseDuration {
+			if within := wiretest.UserTimeout(t, connection); within <= 0 || within >= timeouts.LeaseDuration {
 				t.Errorf("%s, %s: the kernel sends again for %s", name, rules, within)
 			}
 			_ = connection.Close()
 		}
+	}
+}
+
+func TestRequestsToTheOwnAPIServerAreBoundedToo(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	client, err := HTTPClientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if within := wiretest.UserTimeoutOf(t, client, server.URL); within <= 0 || within >= timeouts.LeaseDuration {
+		t.Errorf("the kernel sends again for %s", within)
 	}
 }
 

@@ -43,6 +43,14 @@ func (d Dial) route(config *rest.Config, base *url.URL) (proxyFunc, dialFunc) {
 	}, Dial{}.dialer().DialContext
 }
 
+// HTTPClientFor returns a client for the API server of a configuration, as rest.HTTPClientFor does. Requests that its
+// connections could not deliver for a while are never delivered: see boundDelay.
+func HTTPClientFor(config *rest.Config) (*http.Client, error) {
+	config = rest.CopyConfig(config)
+	config.Dial = Dial{}.dialer().DialContext
+	return rest.HTTPClientFor(config)
+}
+
 func (d Dial) dialer() *net.Dialer {
 	dialer := &net.Dialer{
 		Timeout:         dialTimeout,
