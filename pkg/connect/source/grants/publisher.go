@@ -170,13 +170,13 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, fmt.Errorf("getting SourceGrant %q: %w", request.Name, err)
 	}
 	exists := err == nil
-	whose, err := p.sourcesOf(ctx, request.Name)
+	whose, err := p.sourcesOf(ctx, p.options.Client, request.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	switch {
 	case whose == nil && exists:
-		return reconcile.Result{}, client.IgnoreNotFound(p.options.Client.Delete(ctx, grant))
+		return reconcile.Result{}, p.deleteUnused(ctx, grant)
 	case whose == nil:
 		return reconcile.Result{}, nil
 	case !exists:
@@ -200,6 +200,19 @@ func (p *Publisher) Reconcile(ctx context.Context, request reconcile.Request) (r
 	return reconcile.Result{RequeueAfter: leaseInterval}, nil
 }
 
+// deleteUnused deletes a SourceGrant that no source has, as the API server says. The cache may lack a new source.
+func (p *Publisher) deleteUnused(ctx context.Context, grant *v1alpha1.SourceGrant) error {
+	whose, err := p.sourcesOf(ctx, p.options.APIReader, grant.Name)
+	if err != nil || whose != nil { // The event of the source goes on.
+		return err
+	}
+	err = p.options.Client.Delete(ctx, grant, client.Preconditions{UID: &grant.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting SourceGrant %q: %w", grant.Name, err)
+	}
+	return nil
+}
+
 // owner is the user of a SourceGrant.
 type owner struct {
 	user           string
@@ -209,11 +222,11 @@ type owner struct {
 	clusterSources []string // their names
 }
 
-// sourcesOf returns the user of a SourceGrant, and nil if no source has this user.
-func (p *Publisher) sourcesOf(ctx context.Context, name string) (*owner, error) {
+// sourcesOf returns the user of a SourceGrant, and nil if no source has this user, as a reader says.
+func (p *Publisher) sourcesOf(ctx context.Context, from client.Reader, name string) (*owner, error) {
 	clusterSources, sources := &v1alpha1.ClusterSourceList{}, &v1alpha1.SourceList{}
 	for _, list := range []client.ObjectList{clusterSources, sources} {
-		if err := p.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := from.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing sources: %w", err)
 		}
 	}
