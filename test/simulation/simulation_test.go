@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
 const (
@@ -18,8 +17,6 @@ const (
 	stepsOfARun = 150
 	// runs are those of the unit tests. SIMULATION_RUNS asks for another number, from the seed SIMULATION_FIRST.
 	runs = 200
-	// shrinking is how long a failing run is shrunk, unless SIMULATION_SHRINK is another time.
-	shrinking = time.Minute
 )
 
 // TestTheProtocolHoldsWhateverGoesWrong prints the seed of a run that fails, and the fewest steps that fail, too.
@@ -161,49 +158,4 @@ func simulate(t *testing.T, steps func(w *world)) (trace []string, failed error)
 		trace, failed = w.trace, w.failed()
 	})
 	return trace, failed
-}
-
-// shrink leaves out as many steps as possible, so that the run still fails: first many at once, then fewer.
-func shrink(trace []string, failed error, again func([]string) ([]string, error)) ([]string, error) {
-	begun, long := time.Now(), shrinking
-	if other, err := time.ParseDuration(os.Getenv("SIMULATION_SHRINK")); err == nil {
-		long = other
-	}
-	steps := beforeRepair(trace)
-	for size := len(steps); size > 0; size /= 2 {
-		for i := 0; i < len(steps) && time.Since(begun) < long; {
-			fewer := slices.Concat(steps[:i], steps[min(i+size, len(steps)):])
-			done, err := again(fewer)
-			if err == nil {
-				i += size
-				continue
-			}
-			trace, failed, steps = done, err, beforeRepair(done)
-		}
-	}
-	return trace, failed
-}
-
-func beforeRepair(trace []string) []string {
-	if i := slices.Index(trace, healed); i >= 0 {
-		return trace[:i]
-	}
-	return trace
-}
-
-// readable says how often a step is repeated.
-func readable(trace []string) []string {
-	var lines []string
-	for len(trace) > 0 {
-		n := 1
-		for n < len(trace) && trace[n] == trace[0] {
-			n++
-		}
-		line := trace[0]
-		if n > 1 {
-			line = fmt.Sprintf("%s (%d times)", line, n)
-		}
-		lines, trace = append(lines, line), trace[n:]
-	}
-	return lines
 }
