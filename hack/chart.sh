@@ -75,6 +75,23 @@ if [[ $rendered != $(LC_ALL=C sort <<< "$selector") ]]; then
   exit 1
 fi
 
+# What keeps a manager at work in a drain, an upgrade and a full cluster: a part of the template, and what it must have.
+readonly resilience="
+deployment.yaml           maxUnavailable: 0
+deployment.yaml           priorityClassName: system-cluster-critical
+deployment.yaml           preStop: {sleep: {seconds: 5}}
+deployment.yaml           tolerationSeconds: 30
+resourcequota.yaml        values: [system-cluster-critical]
+poddisruptionbudget.yaml  maxUnavailable: 1
+"
+while read -r template expected; do
+  [[ -n $template ]] || continue
+  if ! render --show-only "templates/$template" | grep -qF "$expected"; then
+    echo "make test-chart: $template does not have \"$expected\"" >&2
+    exit 1
+  fi
+done <<< "$resilience"
+
 # Replicas on one node or in one zone would be lost together.
 for topology in kubernetes.io/hostname topology.kubernetes.io/zone; do
   if ! render --show-only templates/deployment.yaml | grep -A 1 "topologyKey: $topology\$" | grep -q 'maxSkew: 1'; then

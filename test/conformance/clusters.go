@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -78,12 +79,16 @@ func kubectl(ctx context.Context, in io.Reader, args ...string) (string, error) 
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(".local", "kubeconfig"))
 	out := &bytes.Buffer{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, out
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s: %w: %s",
-			strings.Join(args, " "), err, strings.TrimSpace(out.String()))
+	err := cmd.Run()
+	printed := logged.ReplaceAllString(out.String(), "")
+	if err != nil {
+		return printed, fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(printed))
 	}
-	return out.String(), nil
+	return printed, nil
 }
+
+// logged are lines that kubectl logs about itself: that a connection was closed before a ping was sent, say.
+var logged = regexp.MustCompile(`(?m)^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\] .*\n?`)
 
 // until calls check until it returns nil. When time is up, it returns the last error of check.
 func until(ctx context.Context, lasts time.Duration, check func(context.Context) error) error {

@@ -237,6 +237,14 @@ func TestValuesOfPodsAreFound(t *testing.T) {
 	}
 }
 
+func TestWhatKubectlLogsAboutItselfIsNotCompared(t *testing.T) {
+	const printed = "E1129 15:54:38.587969   17439 websocket.go:521] \"Websocket Ping failed\" err=\"close sent\"\n" +
+		"Error from server: no such pod\n"
+	if got := logged.ReplaceAllString(printed, ""); got != "Error from server: no such pod\n" {
+		t.Errorf("left is %q", got)
+	}
+}
+
 func TestPlainPodsAreNotTakenForElectedOnes(t *testing.T) {
 	plain := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName}}
 	proxy := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName}}

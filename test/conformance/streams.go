@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +25,7 @@ func streamActions() []*testCase {
 	return []*testCase{
 		inShort(action(logs, "logs", "logs of a container by its name", logsOf("-c", "other"))),
 		action(logs, "logs-default-container", "logs of the first container", logsOf()),
-		action(logs, "logs-all-containers", "logs of all containers, with prefixes",
-			logsOf("--all-containers", "--prefix", "--timestamps=false")),
+		action(logs, "logs-all-containers", "logs of all containers, with prefixes", logsOfAll),
 		action(logs, "logs-tail", "the last lines", logsOf("--tail=1")),
 		action(logs, "logs-since", "the last hour", logsOf("--since=1h")),
 		action(logs, "logs-limit-bytes", "the first bytes", logsOf("--limit-bytes=5")),
@@ -52,59 +50,6 @@ func streamActions() []*testCase {
 		action(execs, "cp-folder", "a folder to a container and from it", copyFolder),
 		action(execs, "proxy", "a request by the API server's proxy", proxyToPod),
 	}
-}
-
-// logsOf prints a pod of two containers that have ended.
-func logsOf(args ...string) func(context.Context, *side) error {
-	return func(ctx context.Context, s *side) error {
-		pod := newPod("pod", "print", "line one\nline two")
-		pod.Spec.Containers = append(pod.Spec.Containers, newContainer("other", "print", "another"))
-		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
-		if err := s.finish(ctx, pod); err != nil {
-			return err
-		}
-		s.try(ctx, "logs", append([]string{"logs", "pod"}, args...)...)
-		return nil
-	}
-}
-
-func logsBy(ctx context.Context, s *side) error {
-	for _, name := range []string{"a", "b"} {
-		pod := newPod(name, "print", "I am "+name)
-		pod.Labels = map[string]string{"app": "web"}
-		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
-		if err := s.finish(ctx, pod); err != nil {
-			return err
-		}
-	}
-	out, err := s.kubectl(ctx, "logs", "-l", "app=web", "--prefix")
-	sorted := strings.Split(strings.TrimSpace(out), "\n")
-	slices.Sort(sorted) // kubectl prints the pods in any order.
-	s.note("logs", strings.Join(sorted, "\n"))
-	return err
-}
-
-func logsPrevious(ctx context.Context, s *side) error {
-	pod := withData(newPod("pod", "fail", "/data/runs", "1", "3"))
-	if err := s.create(ctx, pod); err != nil {
-		return err
-	}
-	if err := s.reach(ctx, "pod", "{.status.containerStatuses[0].restartCount}=1", isReady); err != nil {
-		return err
-	}
-	s.try(ctx, "previous", "logs", "pod", "--previous")
-	s.try(ctx, "current", "logs", "pod")
-	return nil
-}
-
-func logsFollow(ctx context.Context, s *side) error {
-	pod := newPod("pod", "sleep", "3s", "--exit=4")
-	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
-	if err := s.create(ctx, pod); err != nil {
-		return err
-	}
-	s.try(ctx, "logs", "logs", "-f", "pod", "--pod-running-timeout=2m")
-	return s.reach(ctx, "pod", "{.status.phase}=Failed")
 }
 
 // execOf runs a command of the test image.

@@ -147,6 +147,13 @@ func TestWhatARoundMeasures(t *testing.T) {
 			},
 			want: times{of: "partition", noticed: 30 * time.Second, back: 5 * time.Second},
 		},
+		"a partition that begins with a new Secret": {
+			notes: []note{
+				{at: at(10), what: began, name: "partition"}, {at: at(30), what: cut}, {at: at(75), what: unready},
+				{at: at(85), what: over}, {at: at(90), what: ready},
+			},
+			want: times{of: "partition", noticed: 45 * time.Second, back: 5 * time.Second},
+		},
 		"a kill": {
 			notes: []note{{at: at(10), what: began, name: "kill"}, {at: at(25), what: leads}},
 			want:  times{of: "kill", takenOver: 15 * time.Second},

@@ -41,8 +41,8 @@ const noticeWithin = 50 * time.Second
 type times struct {
 	// of is the fault's name. It is empty if there were several.
 	of string
-	// noticed is the time from the beginning of the fault until the node is not Ready. That nobody knows whether it is
-	// Ready does not count.
+	// noticed is the time from the beginning of the fault, or from when the target is cut off, until the node is not
+	// Ready. That nobody knows whether it is Ready does not count.
 	noticed time.Duration
 	// back is the time from the end of the fault until the node is Ready again.
 	back time.Duration
@@ -161,7 +161,9 @@ func measure(notes []note) times {
 			begin, t.of = n.at, n.name
 		case n.what == over:
 			end = n.at
-		case n.what == cut, begin.IsZero():
+		case begin.IsZero():
+		case n.what == cut:
+			begin = n.at
 		case n.what == unready && t.noticed == 0:
 			t.noticed = n.at.Sub(begin)
 		case n.what == leads && t.takenOver == 0:
