@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/watch"
 )
 
 // nothingAfter is how long a SourceGrant must say that this source has nothing in a namespace. The target's manager
@@ -30,8 +31,22 @@ func NewGrant(informer toolscache.SharedIndexInformer, clusterID string) *Grant 
 	if informer == nil {
 		return nil
 	}
-	return &Grant{
+	g := &Grant{
 		informer: informer, clusterID: clusterID, clock: clock.RealClock{}, nothing: map[string]time.Time{},
+	}
+	// It does not fail on an informer that has not stopped.
+	_, _ = informer.AddEventHandler(watch.OnAny(func(*v1alpha1.SourceGrant) { g.recheck() }))
+	return g
+}
+
+// recheck forgets namespaces in which this source may have something, also if nobody asks just now.
+func (g *Grant) recheck() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for namespace := range g.nothing {
+		if !g.saysNothingIn(namespace) {
+			delete(g.nothing, namespace)
+		}
 	}
 }
 

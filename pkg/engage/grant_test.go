@@ -61,6 +61,25 @@ func TestATargetMustSayTheSameForAWhile(t *testing.T) {
 	}
 }
 
+// TestATargetMustSayTheSameAllTheWhile has a status between two questions.
+func TestATargetMustSayTheSameAllTheWhile(t *testing.T) {
+	g, clock, publish := grantOf(t, withholding())
+	g.HasNothingIn("shop")
+	publish(withholding("shop"))
+	g.recheck()
+	publish(withholding())
+	g.recheck()
+	clock.Step(nothingAfter)
+	if g.HasNothingIn("shop") {
+		t.Error("the time before something was there counts")
+	}
+	g.recheck()
+	clock.Step(nothingAfter)
+	if !g.HasNothingIn("shop") {
+		t.Error("it does not count after a while")
+	}
+}
+
 func TestNoGrantSaysNothing(t *testing.T) {
 	if g := NewGrant(nil, "id"); g.HasNothingIn("shop") {
 		t.Error("it says something")
