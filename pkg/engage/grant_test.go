@@ -1,14 +1,18 @@
 package engage
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 func TestWhenASourceHasNothingInANamespace(t *testing.T) {
@@ -63,25 +67,63 @@ func TestATargetMustSayTheSameForAWhile(t *testing.T) {
 
 // TestATargetMustSayTheSameAllTheWhile has a status between two questions.
 func TestATargetMustSayTheSameAllTheWhile(t *testing.T) {
-	g, clock, publish := grantOf(t, withholding())
-	g.HasNothingIn("shop")
-	publish(withholding("shop"))
-	g.recheck()
-	publish(withholding())
-	g.recheck()
-	clock.Step(nothingAfter)
-	if g.HasNothingIn("shop") {
-		t.Error("the time before something was there counts")
+	for name, happens := range map[string]func(g *Grant, target *fcache.FakeControllerSource){
+		"something was there": func(_ *Grant, target *fcache.FakeControllerSource) {
+			target.Modify(published(withholding("shop")))
+			target.Modify(published(withholding()))
+		},
+		"the SourceGrant was deleted": func(_ *Grant, target *fcache.FakeControllerSource) {
+			target.Delete(published(withholding()))
+			target.Add(published(withholding()))
+		},
+		"this source created something": func(g *Grant, _ *fcache.FakeControllerSource) { g.Used("shop") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := fcache.NewFakeControllerSource()
+			target.Add(published(withholding()))
+			informer := toolscache.NewSharedIndexInformer(target, &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{})
+			g := NewGrant(informer, nil, "id")
+			go informer.RunWithContext(t.Context())
+			waittest.Eventually(t, "the SourceGrant is known", func() bool { return g.saysNothingIn("shop") })
+			g.HasNothingIn("shop")
+			happens(g, target)
+			waittest.Eventually(t, "the time begins anew", func() bool {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				_, known := g.nothing["shop"]
+				return !known
+			})
+		})
 	}
-	g.recheck()
-	clock.Step(nothingAfter)
-	if !g.HasNothingIn("shop") {
-		t.Error("it does not count after a while")
+}
+
+func TestATargetIsAskedWhetherItSaysSoNow(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		status v1alpha1.SourceGrantStatus
+		err    error
+		want   bool
+	}{
+		"it says so":                  {withholding(), nil, true},
+		"something is there by now":   {withholding("shop"), nil, false},
+		"the target does not answer":  {withholding(), broken, false},
+		"it means another source now": {v1alpha1.SourceGrantStatus{ClusterID: "other"}, nil, false},
+	} {
+		read := func(context.Context) (*v1alpha1.SourceGrant, error) { return published(test.status), test.err }
+		g := &Grant{read: read, clusterID: "id"}
+		if err := g.HasNothingNow(t.Context(), "shop"); (err == nil) != test.want {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if says := errors.Is(g.HasNothingNow(t.Context(), "shop"), broken); says != (test.err != nil) {
+			t.Errorf("%s: the error does not have its cause", name)
+		}
 	}
 }
 
 func TestNoGrantSaysNothing(t *testing.T) {
-	if g := NewGrant(nil, "id"); g.HasNothingIn("shop") {
+	g := NewGrant(nil, nil, "id")
+	g.Used("shop")
+	if g.HasNothingIn("shop") || g.HasNothingNow(t.Context(), "shop") == nil {
 		t.Error("it says something")
 	}
 }
@@ -93,6 +135,10 @@ func withholding(namespaces ...string) v1alpha1.SourceGrantStatus {
 	}
 }
 
+func published(status v1alpha1.SourceGrantStatus) *v1alpha1.SourceGrant {
+	return &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "source"}, Status: status}
+}
+
 // grantOf returns a Grant that knows a status, and what publishes another one.
 func grantOf(t *testing.T, status v1alpha1.SourceGrantStatus) (
 	*Grant, *clocktesting.FakeClock, func(v1alpha1.SourceGrantStatus),
@@ -100,13 +146,12 @@ func grantOf(t *testing.T, status v1alpha1.SourceGrantStatus) (
 	t.Helper()
 	informer := toolscache.NewSharedIndexInformer(nil, &v1alpha1.SourceGrant{}, 0, toolscache.Indexers{})
 	publish := func(status v1alpha1.SourceGrantStatus) {
-		grant := &v1alpha1.SourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "source"}, Status: status}
-		if err := informer.GetStore().Add(grant); err != nil {
+		if err := informer.GetStore().Add(published(status)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	publish(status)
-	g, clock := NewGrant(informer, "id"), clocktesting.NewFakeClock(time.Unix(1000, 0))
+	g, clock := NewGrant(informer, nil, "id"), clocktesting.NewFakeClock(time.Unix(1000, 0))
 	g.clock = clock
 	return g, clock, publish
 }

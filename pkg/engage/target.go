@@ -60,6 +60,9 @@ type Target struct {
 	FindsPod func(context.Context, types.NamespacedName) (bool, error)
 	// FindsNothing answers HasNothingIn. Without it, nobody knows.
 	FindsNothing func(namespace string) bool
+	// FindsNothingNow asks the target whether it says so now, and returns an error if not. Without it, what
+	// FindsNothing answers is enough.
+	FindsNothingNow func(ctx context.Context, namespace string) error
 
 	lapsed  atomic.Bool
 	lost    atomic.Bool
@@ -110,9 +113,19 @@ func (t *Target) HasNothingIn(namespace string) bool {
 }
 
 // ConfirmsNothingIn says whether this source surely has no PodChaperons in a namespace that the target does not let it
-// read, and asks the target whether it says so of the present.
+// read. If HasNothingIn says so, it asks the target whether it says so now, and of the present.
 func (t *Target) ConfirmsNothingIn(ctx context.Context, namespace string) bool {
-	return t.HasNothingIn(namespace) && timeouts.Within(ctx, t.Confirm) == nil
+	if !t.HasNothingIn(namespace) {
+		return false
+	}
+	return timeouts.Within(ctx, func(ctx context.Context) error {
+		if t.FindsNothingNow != nil {
+			if err := t.FindsNothingNow(ctx, namespace); err != nil {
+				return err
+			}
+		}
+		return t.Confirm(ctx)
+	}) == nil
 }
 
 // Policy says how pods are placed in the target, as its spec says now. It is not to be changed.

@@ -150,22 +150,22 @@ func noticed(notes []note, fault string) bool {
 // measure returns the times of a round with one fault, and nothing for others.
 func measure(notes []note) times {
 	var (
-		t          times
-		begin, end time.Time
+		t                times
+		begin, away, end time.Time
 	)
 	for _, n := range notes {
 		switch {
 		case n.what == began && !begin.IsZero():
 			return times{}
 		case n.what == began:
-			begin, t.of = n.at, n.name
+			begin, away, t.of = n.at, n.at, n.name
 		case n.what == over:
 			end = n.at
 		case begin.IsZero():
 		case n.what == cut:
-			begin = n.at
+			away = n.at
 		case n.what == unready && t.noticed == 0:
-			t.noticed = n.at.Sub(begin)
+			t.noticed = n.at.Sub(away)
 		case n.what == leads && t.takenOver == 0:
 			t.takenOver = n.at.Sub(begin)
 		case n.what == ready && !end.IsZero() && t.noticed > 0:

@@ -103,8 +103,8 @@ func (c *Cache) Watches(namespace string) bool {
 }
 
 // Listed says whether a namespace is listed, and the handlers have seen all its PodChaperons. One that the target has
-// always refused is not. It does not wait, and the namespace is watched from now on. Package scheduling asks this of
-// whichever cache has this method.
+// always refused is not, unless nothing is there: see New. It does not wait, and the namespace is watched from now on.
+// Package scheduling asks this of whichever cache has this method.
 func (c *Cache) Listed(namespace string) bool {
 	n, err := c.use(namespace)
 	if err != nil || !n.informer.HasSynced() {
@@ -147,7 +147,8 @@ func (c *Cache) Forget(keep func(namespace string) bool) {
 	}
 }
 
-// Get reads a PodChaperon once its namespace is listed. If the target refused that, it returns the refusal.
+// Get reads a PodChaperon once its namespace is listed. If the target has always refused that, it returns the refusal,
+// unless nothing is there.
 func (c *Cache) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if _, ok := o.(*v1alpha1.PodChaperon); !ok {
 		return c.Cache.Get(ctx, key, o, opts...)

@@ -8,7 +8,7 @@
 // them when it is made. Event handlers stay registered here, and get the events of namespaces that are added later.
 //
 // A namespace that the target refuses is asked for again after a pause, which doubles. The objects seen so far stay
-// until the target says, by the SourceGrant, that it has nothing of this source there: then the namespace is empty.
-// Before, no event says that they are gone, and nobody concludes from a missing object that it was deleted: reads of a
-// namespace that was never listed return the refusal.
+// until the target has said for a minute, by the SourceGrant, that it has nothing of this source there: then the
+// namespace counts as listed, and is empty. Before, no event says that they are gone, and nobody concludes from a
+// missing object that it was deleted: reads of a namespace that was never listed return the refusal.
 package chaperons

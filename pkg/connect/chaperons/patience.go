@@ -24,9 +24,6 @@ const (
 	jitter     = 0.2
 )
 
-// anyVersion is the version of a list that the target did not send. A watch from there shows all that exists.
-const anyVersion = "0"
-
 // patience makes a reflector wait after the target has refused its request.
 type patience struct {
 	clock clock.Clock
@@ -107,17 +104,21 @@ func (p *patience) note(err error) {
 }
 
 // wrap returns a ListerWatcher that asks patiently. If a list is refused, and nothing returns true, the list is empty.
+// It has no version, so no watch can begin there: the reflector lists again.
 func (p *patience) wrap(lw toolscache.ListerWatcher, nothing func(context.Context) bool) toolscache.ListerWatcher {
 	from := toolscache.ToListerWatcherWithContext(lw)
 	return &listerWatcher{toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
 			err = p.ask(ctx, func() error { list, err = from.ListWithContext(ctx, o); return err })
 			if apierrors.IsForbidden(err) && nothing(ctx) {
-				return &v1alpha1.PodChaperonList{ListMeta: metav1.ListMeta{ResourceVersion: anyVersion}}, nil
+				return &v1alpha1.PodChaperonList{}, nil
 			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {
+			if _, refused := p.refusal(); refused != nil && o.ResourceVersion == "" && o.SendInitialEvents == nil {
+				return nil, refused
+			}
 			err = p.ask(ctx, func() error { w, err = from.WatchWithContext(ctx, o); return err })
 			return w, err
 		},

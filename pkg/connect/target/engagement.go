@@ -66,6 +66,8 @@ type engagement struct {
 	unproved bool
 	// invalid is why the gate refused the ClusterSummary, or nil.
 	invalid *gate.ForgedError
+	// grant knows the SourceGrant. It is nil if there is none, or none is needed.
+	grant *engage.Grant
 	// watchError is the last error of the cache's watches.
 	watchError atomic.Pointer[error]
 	// ahead is by how much the target's clock is ahead of this cluster's, to the minute.
@@ -177,7 +179,7 @@ func (l *loop) connect(ctx, life context.Context, d *dialer, e *engagement) erro
 	}
 	writes := client.Client(e.creator)
 	if byNamespace, ok := e.target.Cache.(*chaperons.Cache); ok {
-		writes = &noting{byNamespace.Writer(writes), e.target.Copied}
+		writes = &noting{byNamespace.Writer(writes), e.target.Copied, e.grant}
 	}
 	e.target.Client = e.target.Gate.Client(e.target.Cache, writes)
 	return nil

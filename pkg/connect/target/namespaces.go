@@ -59,7 +59,8 @@ func (l *loop) watchNamespaces(ctx, life context.Context, d *dialer, e *engageme
 	if err != nil {
 		return err
 	}
-	e.target.FindsNothing = engage.NewGrant(grant, l.options.Source.ClusterID).HasNothingIn
+	e.grant = engage.NewGrant(grant, d.readGrant(e.leases.grant), l.options.Source.ClusterID)
+	e.target.FindsNothing, e.target.FindsNothingNow = e.grant.HasNothingIn, e.grant.HasNothingNow
 	needed, err := l.needed(ctx, e.target.NodeName, lastOf(grant))
 	if err != nil {
 		return err
@@ -209,6 +210,14 @@ func alsoNamed(before sets.Set[string], grant *v1alpha1.SourceGrant, watched fun
 	})
 }
 
+// readGrant returns a function that reads one SourceGrant.
+func (d *dialer) readGrant(name string) func(context.Context) (*v1alpha1.SourceGrant, error) {
+	return func(ctx context.Context) (*v1alpha1.SourceGrant, error) {
+		grant := &v1alpha1.SourceGrant{}
+		return grant, d.live.Get(ctx, types.NamespacedName{Name: name}, grant)
+	}
+}
+
 // grant returns an informer of one SourceGrant. A source may get and watch it by its name, and not list it.
 func (d *dialer) grant(name string) (toolscache.SharedIndexInformer, error) {
 	live, err := client.NewWithWatch(
@@ -258,12 +267,14 @@ type noting struct {
 	client.Client
 
 	copied *engage.Copied
+	grant  *engage.Grant
 }
 
 // Create creates an object.
 func (n *noting) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
 	if namespace := o.GetNamespace(); namespace != "" {
 		n.copied.Note(namespace)
+		n.grant.Used(namespace)
 	}
 	return n.Client.Create(ctx, o, options...)
 }

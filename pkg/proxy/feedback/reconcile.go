@@ -220,7 +220,7 @@ func (r *reconciler) removeProxy(ctx context.Context, proxy *corev1.Pod, removal
 	if removal.of == "" && r.target.Allows(proxy.Namespace) {
 		if removal.ifGone {
 			found, err := r.findChaperon(ctx, proxy)
-			gone := apierrors.IsForbidden(err) && r.target.HasNothingIn(proxy.Namespace)
+			gone := apierrors.IsForbidden(err) && r.target.ConfirmsNothingIn(ctx, proxy.Namespace)
 			if found || err != nil && !gone {
 				return found, err
 			}

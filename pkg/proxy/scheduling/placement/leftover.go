@@ -113,14 +113,15 @@ func (p *Placer) find(ctx context.Context, proxy *corev1.Pod, engaged []*Target)
 // soon, counts as one that has none: no pod waits for the slowest target. Of that one, the next pods ask nothing for a
 // while.
 func (p *Placer) findIn(ctx context.Context, proxy *corev1.Pod, t *Target) {
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
 	named := &v1alpha1.PodChaperon{}
 	named.Namespace, named.Name = proxy.Namespace, translate.DelegateName(proxy)
 	const overdue = true
 	runs, err := ending.MayRun(ctx, t.Target, client.ObjectKeyFromObject(named), overdue)
-	if ctx.Err() != nil {
-		t.noteSilent(p.clock.Now())
+	if parent.Err() == nil {
+		t.noteAnswer(ctx.Err() == nil, p.clock.Now())
 	}
 	if err != nil || !runs {
 		return

@@ -332,6 +332,9 @@ func TestPodsDoNotWaitForASilentTargetByTurns(t *testing.T) {
 		expect("q", 0, false)
 		w.clock.Step(unaskedFor)
 		expect("q", 0, true) // Its last attempt did not ask.
+		c1.noteAnswer(false, w.clock.Now())
+		c1.noteAnswer(true, w.clock.Now()) // Another question was answered meanwhile.
+		expect("r", 0, true)
 	})
 }
 

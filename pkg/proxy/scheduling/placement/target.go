@@ -32,7 +32,7 @@ type Target struct {
 	engagement context.Context //nolint:containedctx // It is what ends.
 	// turns holds a token for each request to create a PodChaperon that is under way.
 	turns chan struct{}
-	// unheard is when the target last failed to answer a question of find in time, or nil.
+	// unheard is when the target failed to answer a question of find in time, or nil if it has answered one since.
 	unheard atomic.Pointer[time.Time]
 }
 
@@ -58,8 +58,14 @@ func (t *Target) silent(now time.Time) bool {
 	return unheard != nil && now.Sub(*unheard) < unaskedFor
 }
 
-// noteSilent notes that the target has not answered a question of find in time.
-func (t *Target) noteSilent(now time.Time) { t.unheard.Store(&now) }
+// noteAnswer notes whether the target has answered a question of find in time.
+func (t *Target) noteAnswer(inTime bool, now time.Time) {
+	if inTime {
+		t.unheard.Store(nil)
+	} else {
+		t.unheard.Store(&now)
+	}
+}
 
 // whileEngaged returns a context that ends with ctx, and when the target is disengaged. The caller must call end.
 func (t *Target) whileEngaged(ctx context.Context) (_ context.Context, end func()) {
