@@ -203,14 +203,6 @@ func quick(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return template
 }
 
-func (p *placement) uids() map[types.UID]string {
-	uids := map[types.UID]string{}
-	for _, pod := range slices.Concat(p.proxies, p.delegates["c1"], p.delegates["c2"]) {
-		uids[pod.UID] = pod.Name
-	}
-	return uids
-}
-
 // same fails unless the pods are the same as before, by their UIDs.
 func same(t *testing.T, before, after *placement) {
 	t.Helper()

@@ -5,12 +5,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -91,6 +93,15 @@ type placement struct {
 	proxies   []corev1.Pod
 	delegates map[string][]corev1.Pod // by cluster
 	byNode    map[string]int          // running proxies by virtual node
+}
+
+// uids are those of the proxies and delegates, with their names.
+func (p *placement) uids() map[types.UID]string {
+	uids := map[types.UID]string{}
+	for _, pod := range slices.Concat(p.proxies, p.delegates["c1"], p.delegates["c2"]) {
+		uids[pod.UID] = pod.Name
+	}
+	return uids
 }
 
 func (w *world) placement(ctx context.Context) (*placement, error) {
