@@ -207,7 +207,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		if !slow || l.doubts >= l.patience() || l.silence.dead(l.options.Clock.Now()) {
 			l.failed(ctx, w, condition)
 		}
-		pause.For(ctx, l.options.Clock, backoff.Step())
+		pause.For(ctx, l.options.Clock, l.silence.pause(backoff.Step(), l.options.Clock.Now()))
 	}
 }
 

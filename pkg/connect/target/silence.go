@@ -7,7 +7,8 @@ import (
 )
 
 // deadAfter is how long a target may answer nothing at all while it is connected to. A request whose end shows this
-// takes up to 10 s, and may begin after a short pause. So the target is lost after 35 to 50 s, as an engaged one is.
+// takes up to 10 s, and begins when this time has passed, or after a short pause. So the target is lost after 35 to
+// 50 s, as an engaged one is.
 const deadAfter = 35 * time.Second
 
 // silence is for how long a target has not answered at all, while requests waited for an answer. The zero value has
@@ -51,6 +52,17 @@ func (s *silence) dead(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isDead(now)
+}
+
+// pause shortens a pause between two attempts to connect, so that the next one begins when a silent target may be found
+// dead.
+func (s *silence) pause(d time.Duration, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := deadAfter - now.Sub(s.since); s.missed && left > 0 {
+		return min(d, left)
+	}
+	return d
 }
 
 // bound returns a context for an attempt to connect, which ends when the target is found dead. If it was dead before,

@@ -98,6 +98,24 @@ func TestAnAttemptEndsWhenTheTargetIsFoundDead(t *testing.T) {
 	}
 }
 
+func TestTheNextAttemptBeginsWhenASilentTargetMayBeFoundDead(t *testing.T) {
+	var s silence
+	began := time.Now()
+	check := func(what string, at, d, want time.Duration) {
+		t.Helper()
+		if got := s.pause(d, began.Add(at)); got != want {
+			t.Errorf("%s: the pause is %s, want %s", what, got, want)
+		}
+	}
+	check("nothing was asked", 0, time.Minute, time.Minute)
+	s.note(true, 0, began)
+	check("it has answered", time.Second, time.Minute, time.Minute)
+	s.note(false, time.Second, began.Add(20*time.Second))
+	check("it will not be dead yet", 20*time.Second, 10*time.Second, 10*time.Second)
+	check("it will have been dead for long", 20*time.Second, 20*time.Second, deadAfter-20*time.Second)
+	check("it is dead", deadAfter, time.Minute, time.Minute)
+}
+
 // A leader may have just begun when a target stops answering. Each step of connecting is repeated, because the target
 // has answered of late.
 func TestATargetThatStopsAnsweringWhileItIsConnectedToIsLost(t *testing.T) {
