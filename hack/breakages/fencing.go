@@ -28,6 +28,14 @@ func ofFencing() []breakage {
 			from: "sees := o.proved.Sub(o.seeing) >= timeouts.FenceLeast", to: "sees := o.proved.Sub(o.seeing) >= 0",
 		},
 		{
+			name: "their-clock-believed", file: fence + "observer.go", test: fenced,
+			does: "a target takes the time that a source wrote for its own",
+			from: "stamp: stampOf(lease), changed: now}",
+			to: "stamp: stampOf(lease), changed: func() time.Time {\n" +
+				"\t\tif lease.Spec.RenewTime == nil {\n\t\t\treturn now\n\t\t}\n" +
+				"\t\treturn lease.Spec.RenewTime.Time\n\t}()}",
+		},
+		{
 			name: "fenced-is-made-again", file: chaperon + "fence.go", test: fenced,
 			does: "a delegate that was fenced is made again when the source is heard",
 			from: "return lost != nil && lost.Reason == v1alpha1.ReasonDelegateFenced",

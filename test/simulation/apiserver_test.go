@@ -69,6 +69,8 @@ type cluster struct {
 	created map[string]int
 	// changed is called after each change.
 	changed func(c *cluster, now change)
+	// ahead is by how much its clocks are ahead of the source's.
+	ahead time.Duration
 }
 
 func newCluster(name string) *cluster {
@@ -77,6 +79,12 @@ func newCluster(name string) *cluster {
 		created: map[string]int{},
 	}
 }
+
+// clock is the one of the cluster's programs.
+func (c *cluster) clock() skewed { return skewed{by: c.ahead} }
+
+// now is what an API server notes as the time.
+func (c *cluster) now() metav1.Time { return metav1.NewTime(c.clock().Now().Truncate(time.Second)) }
 
 func (c *cluster) get(r ref) (client.Object, error) {
 	if o, ok := c.objects[r]; ok {
@@ -119,7 +127,7 @@ func (c *cluster) create(o client.Object) (client.Object, error) {
 	c.made[r]++
 	c.created[r.kind]++
 	created.SetUID(types.UID(c.name + "/" + r.kind + "/" + r.Name + "/" + strconv.Itoa(c.made[r])))
-	created.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
+	created.SetCreationTimestamp(c.now())
 	if pod, ok := created.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	}
@@ -228,7 +236,7 @@ func (c *cluster) deletePod(r ref, pod *corev1.Pod, asked *int64) {
 
 func (c *cluster) putDeleting(o client.Object, grace int64) {
 	deleting := copyOf(o)
-	ends := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second).Truncate(time.Second))
+	ends := metav1.NewTime(c.now().Add(time.Duration(grace) * time.Second))
 	deleting.SetDeletionTimestamp(&ends)
 	deleting.SetDeletionGracePeriodSeconds(&grace)
 	c.put(deleting)
@@ -328,16 +336,16 @@ func (c *cluster) bind(r ref, uid types.UID, node string) error {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = node
-	setCondition(&bound.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	c.setCondition(&bound.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 	c.put(bound)
 	return nil
 }
 
-func setCondition(status *corev1.PodStatus, condition corev1.PodCondition) {
-	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == condition.Type
+func (c *cluster) setCondition(status *corev1.PodStatus, condition corev1.PodCondition) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(other corev1.PodCondition) bool {
+		return other.Type == condition.Type
 	})
-	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+	condition.LastTransitionTime = c.now()
 	status.Conditions = append(status.Conditions, condition)
 }
 

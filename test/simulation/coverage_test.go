@@ -91,6 +91,8 @@ func (w *world) notice(label string) {
 	note("a pod is placed again", w.made(kindChaperon) > w.source.total(kindPod))
 	note("a pod moves", w.moved.Load())
 	note("a pod leaves a target that takes no pods", w.left.Load())
+	note("a target's clocks are an hour ahead", has(aheadByAnHour))
+	note("a target's clocks are an hour behind", has(behindByAnHour))
 	note("twins", has("the other of twins"))
 }
 

@@ -49,7 +49,7 @@ func (s *siege) newGuard() *guard {
 	g.chaperons = p.cache("cache of PodChaperons", view{s.target, kindChaperon, 0}, everything)
 	pods := p.cache("cache of pods", view{s.target, kindPod, 0}, everything)
 	l := &link{process: p, to: s.target, caches: caches{kindChaperon: g.chaperons, kindPod: pods}}
-	reconciler := chaperon.New(l, live{link: l}, clock.RealClock{}, silent{}, "")
+	reconciler := chaperon.New(l, live{link: l}, s.target.clock(), silent{}, "")
 	reconciler.FenceBy(g.silence)
 	g.queue = newQueue(p, p.name, reconciler)
 	onEvents(g.chaperons, func(c *v1alpha1.PodChaperon) { g.enqueue(c.Name) })
@@ -60,7 +60,7 @@ func (s *siege) newGuard() *guard {
 	})
 	onEvents(p.cache("cache of Leases", view{s.target, kindLease, 0}, everything), g.see)
 	renewals := &presence.Presence{
-		Leases: leases{link: l}, Holder: p.name, Fences: true, Clock: clock.RealClock{}, Logger: logr.Discard(),
+		Leases: leases{link: l}, Holder: p.name, Fences: true, Clock: s.target.clock(), Logger: logr.Discard(),
 	}
 	s.start(p.name, func() { _ = renewals.Start(p.ctx) })
 	return g
@@ -72,7 +72,7 @@ func (g *guard) enqueue(name string) {
 
 // see is what package fence does around its Observer.
 func (g *guard) see(lease *coordinationv1.Lease) {
-	now := time.Now()
+	now := g.siege.target.clock().Now()
 	if lease.Name != v1alpha1.LeaseManager {
 		g.observer.See(lease, now)
 		return

@@ -43,6 +43,9 @@ func (s *siege) randomly(seed uint64) {
 		s.do(s.lawlessness())
 		kinds = append(kinds, s.ofTarget, s.disorder)
 	}
+	if wrong := s.clocks(); random.IntN(2) == 0 {
+		s.do(wrong[random.IntN(len(wrong))])
+	}
 	for range stepsOfARun {
 		if s.failed() != nil {
 			return
@@ -62,7 +65,7 @@ func (s *siege) repeat(labels []string) {
 			return
 		}
 		all := slices.Concat(s.progress(), s.faults(), s.times(), s.partitions(), s.ofSource(), s.ofPods(),
-			s.ofTarget(), s.disorder(), []action{s.lawlessness(), s.second()})
+			s.ofTarget(), s.disorder(), []action{s.lawlessness(), s.second()}, s.clocks())
 		if i := slices.IndexFunc(all, func(a action) bool { return a.label == label }); i >= 0 {
 			s.do(all[i])
 		}
@@ -72,6 +75,17 @@ func (s *siege) repeat(labels []string) {
 // lawlessness lets the target do what fencing does not allow for, from now on.
 func (s *siege) lawlessness() action {
 	return action{label: "everything may fail in the target", do: func() { s.lawless = true }}
+}
+
+// clocks are clocks of the target that are wrong from the beginning of a run.
+func (s *siege) clocks() []action {
+	if slices.ContainsFunc(s.trace, func(label string) bool { return label != s.lawlessness().label }) {
+		return nil
+	}
+	return wrongClocks(s.target, "the target", func() {
+		s.guard.crash(errCrash)
+		s.guard = s.newGuard()
+	})
 }
 
 // run is a time without faults.
@@ -128,7 +142,7 @@ func (s *siege) progressOf(of *cluster) []action {
 // isEarly says whether a kubelet would kill a container before its grace period has passed.
 func (s *siege) isEarly(a action) bool {
 	return slices.ContainsFunc(list[*corev1.Pod](s.target), func(pod *corev1.Pod) bool {
-		return pod.DeletionTimestamp != nil && pod.DeletionTimestamp.After(time.Now()) &&
+		return pod.DeletionTimestamp != nil && pod.DeletionTimestamp.After(s.target.clock().Now()) &&
 			strings.HasSuffix(a.label, "the kubelet kills "+pod.Name)
 	})
 }
@@ -377,6 +391,8 @@ func (s *siege) notice(label string) {
 	crashes := label == "the target's manager crashes"
 	note("the target's manager crashes while it does not hear of the source", crashes && s.silence() > 30*time.Second)
 	note("the source's leader changes while the target is cut off", label == "the source's next leader begins" && s.cut)
+	note("a delegate is fenced, by a clock that is an hour ahead", fenced && s.target.ahead > 0)
+	note("a delegate is fenced, by a clock that is an hour behind", fenced && s.target.ahead < 0)
 	note("the end of a pod is confirmed", false)
 	note("the end of a pod is confirmed, and fencing holds", false)
 }

@@ -93,7 +93,7 @@ func (k *kubernetes) schedule(pod *corev1.Pod, add func(string, client.Object, f
 	case len(pod.Status.Conditions) == 0:
 		add("the scheduler finds no node for", pod, func() {
 			k.setStatus(pod, func(status *corev1.PodStatus) {
-				setCondition(status, corev1.PodCondition{
+				k.setCondition(status, corev1.PodCondition{
 					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 				})
 			})

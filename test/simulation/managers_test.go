@@ -112,7 +112,7 @@ func (w *world) startTarget(k *kubernetes, chaperonsAgo, podsAgo int) *process {
 	chaperons := p.cache("cache of PodChaperons", view{k.cluster, kindChaperon, chaperonsAgo}, everything)
 	pods := p.cache("cache of pods", view{k.cluster, kindPod, podsAgo}, everything)
 	l := &link{process: p, to: k.cluster, caches: caches{kindChaperon: chaperons, kindPod: pods}}
-	reconciler := chaperon.New(l, live{link: l}, clock.RealClock{}, silent{}, "")
+	reconciler := chaperon.New(l, live{link: l}, k.clock(), silent{}, "")
 	q := newQueue(p, p.name, reconciler)
 	enqueue := func(o metav1.Object) {
 		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}})

@@ -69,6 +69,38 @@ func (w *world) restartTarget(i, chaperonsAgo, podsAgo int) {
 	w.managers[i] = w.startTarget(w.targets[i], chaperonsAgo, podsAgo)
 }
 
+// clocks are clocks of targets that are wrong from the beginning of a run.
+func (w *world) clocks() []action {
+	if w.source.total(kindPod) > 0 {
+		return nil
+	}
+	var all []action
+	for i, k := range w.targets {
+		all = append(all, wrongClocks(k.cluster, k.name, func() {
+			w.managers[i].crash(errCrash)
+			w.managers[i] = w.startTarget(k, 0, 0)
+		})...)
+	}
+	return all
+}
+
+// wrongClocks are those that a target may have. restart starts its manager anew, which has seen nothing so far.
+func wrongClocks(c *cluster, name string, restart func()) []action {
+	if c.ahead != 0 {
+		return nil
+	}
+	to := func(ahead time.Duration) func() { return func() { c.ahead = ahead; restart() } }
+	return []action{
+		{label: name + aheadByAnHour, do: to(time.Hour)},
+		{label: name + behindByAnHour, do: to(-time.Hour)},
+	}
+}
+
+const (
+	aheadByAnHour  = "'s clocks are an hour ahead"
+	behindByAnHour = "'s clocks are an hour behind"
+)
+
 // olds are processes and caches that begin while the caches of API servers lag.
 func (w *world) olds() []action {
 	var all []action

@@ -9,7 +9,7 @@ func (w *world) everyStep() []action {
 	return slices.Concat(
 		w.progress(), w.lost(), w.late(), w.lists(), w.creations(names()), w.twins(), w.ofProxies(), w.ofDelegates(),
 		w.ofChaperons(), w.ends(), w.times(), w.ofSource(), w.ofTargets(), w.olds(), w.freezes(),
-		w.outages(), w.rooms(), w.moves(), w.backups(),
+		w.outages(), w.rooms(), w.moves(), w.backups(), w.clocks(),
 	)
 }
 

@@ -58,6 +58,11 @@ func (s *swarm) among(numbers ...int) int { return numbers[s.IntN(len(numbers))]
 
 // run does the steps of a run.
 func (s *swarm) run() {
+	for range s.among(0, 0, 1, 2) {
+		if wrong := s.world.clocks(); len(wrong) > 0 {
+			s.world.do(wrong[s.IntN(len(wrong))])
+		}
+	}
 	for range stepsOfARun {
 		if len(s.world.trace) >= stepsOfARun || s.world.failed() != nil {
 			return
