@@ -63,6 +63,10 @@ func faults() []fault {
 			begin: freezing(source, "etcd")},
 		{name: "the target's kubelet frozen", part: "kubelet", begin: freezing(target, "kubelet")},
 		{name: "leader of the source killed", part: leader, brief: true, silences: true, begin: killing(source, true)},
+		{name: "leader of the source cut off from its API server", part: leader, silences: true,
+			begin: isolating(true)},
+		{name: "managers of the source cut off from their API server", part: source, away: source,
+			silences: true, begin: isolating(false)},
 		{name: "replica of the source killed", part: "replica", brief: true, begin: killing(source, false)},
 		{name: "leader of the target killed", part: "leader there", brief: true, begin: killing(target, true)},
 		{name: "replica of the target killed", part: "replica there", brief: true, begin: killing(target, false)},
@@ -194,6 +198,30 @@ func freezingManager(name string) begin {
 			return err
 		}
 		return thaw, signalManager(pod, syscall.SIGSTOP)
+	}
+}
+
+// isolating cuts the leader of the source off from its API server, or all managers. They reach the targets.
+func isolating(onlyLeader bool) begin {
+	return func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+		pods := &corev1.PodList{}
+		if onlyLeader {
+			pod, err := l.manager(ctx, source, true)
+			if err != nil {
+				return nil, err
+			}
+			pods.Items = append(pods.Items, *pod)
+		} else if err := l.clusters[source].List(ctx, pods, client.InNamespace(managerNamespace)); err != nil {
+			return nil, err
+		}
+		args := []string{"isolate", source}
+		for i := range pods.Items {
+			for _, ip := range pods.Items[i].Status.PodIPs {
+				args = append(args, ip.IP)
+			}
+		}
+		heal := func(ctx context.Context) error { return clusters(ctx, "heal", source) }
+		return heal, clusters(ctx, args...)
 	}
 }
 

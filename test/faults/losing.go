@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,19 +18,27 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
 )
 
-// losing is a partition for so long that fenced pods run elsewhere. The fenced pod is in the target when it begins.
+// losing is a partition for so long that fenced pods run elsewhere. They are in the target when it begins.
 func losing() fault {
 	return fault{
 		name: "partition, longer than a fence", part: "network", away: target, cuts: true,
 		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
-			lost, err := l.placeFenced(ctx)
-			if err != nil {
-				return nil, err
+			lost := map[string]types.UID{}
+			for _, app := range []string{fenced, alone} {
+				uid, err := l.placeFenced(ctx, app)
+				if err != nil {
+					return nil, err
+				}
+				lost[app] = uid
 			}
 			heal, err := cutting()(ctx, l, r)
 			return func(ctx context.Context) error {
-				if err := until(ctx, func(ctx context.Context) error { return l.fencedMoved(ctx, lost) }); err != nil {
-					l.history.Violate(checker.Converges, "the fenced pod of a lost target: %v; %s", err, l.fencing(ctx))
+				for app, uid := range lost {
+					err := until(ctx, func(ctx context.Context) error { return l.fencedMoved(ctx, app, uid) })
+					if err != nil {
+						l.history.Violate(checker.Converges, "the fenced pod %s of a lost target: %v; %s",
+							app, err, l.fencing(ctx, app))
+					}
 				}
 				return heal(context.WithoutCancel(ctx))
 			}, err
@@ -38,9 +47,9 @@ func losing() fault {
 }
 
 // fencing is what the source says of the target's fencing, and of what keeps it from confirming the end of pods there.
-func (l *lab) fencing(ctx context.Context) string {
+func (l *lab) fencing(ctx context.Context, app string) string {
 	to, events := &v1alpha1.ClusterTarget{}, &corev1.EventList{}
-	pod, err := l.fencedPod(ctx)
+	pod, err := l.fencedPod(ctx, app)
 	err = errors.Join(
 		err,
 		l.clusters[source].Get(ctx, client.ObjectKey{Name: target}, to),
@@ -65,9 +74,9 @@ func (l *lab) fencing(ctx context.Context) string {
 	return strings.Join(says, "; ")
 }
 
-// placeFenced has the fenced pod run in the target, and returns its UID.
-func (l *lab) placeFenced(ctx context.Context) (types.UID, error) {
-	pod, err := l.fencedPod(ctx)
+// placeFenced has the fenced pod with this label app run in the target, and returns its UID.
+func (l *lab) placeFenced(ctx context.Context, app string) (types.UID, error) {
+	pod, err := l.fencedPod(ctx, app)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +92,7 @@ func (l *lab) placeFenced(ctx context.Context) (types.UID, error) {
 		return "", err
 	}
 	err = until(ctx, func(ctx context.Context) error {
-		if pod, err = l.fencedPod(ctx); err != nil {
+		if pod, err = l.fencedPod(ctx, app); err != nil {
 			return err
 		}
 		if !isIn(pod, target) {
@@ -100,8 +109,8 @@ func (l *lab) uncordon(ctx context.Context, name string) error {
 }
 
 // fencedMoved returns an error unless another fenced pod than the lost one is in the source.
-func (l *lab) fencedMoved(ctx context.Context, lost types.UID) error {
-	pod, err := l.fencedPod(ctx)
+func (l *lab) fencedMoved(ctx context.Context, app string, lost types.UID) error {
+	pod, err := l.fencedPod(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -112,9 +121,17 @@ func (l *lab) fencedMoved(ctx context.Context, lost types.UID) error {
 	return nil
 }
 
-func (l *lab) fencedPod(ctx context.Context) (*corev1.Pod, error) {
-	pod, key := &corev1.Pod{}, client.ObjectKey{Namespace: l.namespace, Name: fenced + "-0"}
-	return pod, l.clusters[source].Get(ctx, key, pod)
+// fencedPod returns the pod with this label app, and rather one that is not being deleted.
+func (l *lab) fencedPod(ctx context.Context, app string) (*corev1.Pod, error) {
+	pods, err := l.proxies(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	if len(pods) == 0 {
+		return nil, fmt.Errorf("there is no pod %s", app)
+	}
+	lives := func(p corev1.Pod) bool { return p.DeletionTimestamp == nil }
+	return &pods[max(0, slices.IndexFunc(pods, lives))], nil
 }
 
 // isIn reports whether a pod runs in a cluster.

@@ -24,7 +24,7 @@ type operation struct {
 	counts bool
 	// begins says that the operation begins something that must finish.
 	begins bool
-	// moves says that the operation may move the fenced pod.
+	// moves says that the operation may move a fenced pod.
 	moves bool
 	// timed says that the time that the operation takes is among the results.
 	timed bool
@@ -56,7 +56,7 @@ func operations() []operation {
 		{name: "a pod is deleted by force", counts: true, do: deleteProxy(
 			[]string{web, task}, "--grace-period=0", "--force")},
 		{name: "a delegate is deleted", counts: true, moves: true,
-			do: deleteInTarget("pod", []string{web, task, db, fenced})},
+			do: deleteInTarget("pod", []string{web, task, db, fenced, alone})},
 		{name: "a PodChaperon is deleted", counts: true, do: deleteInTarget(
 			"podchaperon", []string{web, task, db}, "--cascade=background")},
 		{name: "a PodChaperon is deleted in the foreground", counts: true, do: deleteInTarget(
@@ -147,7 +147,7 @@ func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
 	defer cancel()
 	l.history.Drains(target, true)
 	defer l.history.Drains(target, false)
-	return l.kubectl(ctx, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced)",
+	return l.kubectl(ctx, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced,alone)",
 		"--ignore-daemonsets", "--timeout="+timeout.String())
 }
 

@@ -22,6 +22,7 @@ const (
 	web    = "web"    // a Deployment, scaled and rolled out, drained
 	db     = "db"     // a StatefulSet, scaled, drained
 	fenced = "fenced" // a StatefulSet of one pod, fenced, drained
+	alone  = "alone"  // a Deployment of one pod, fenced, drained
 	job    = "job"    // pods of Jobs, which finish
 	task   = "task"   // bare pods that finish, or are deleted
 	kept   = "kept"   // bare pods to which nobody does anything
@@ -34,6 +35,9 @@ const (
 	webReplicas = 5
 	// impatience is how long pods of controllers wait for a dead cluster.
 	impatience = 10
+	// patience is how long a fenced pod of a Deployment waits for a dead cluster: two fences of a minute, two minutes
+	// and its grace period at least. So another one begins only when it has ended.
+	patience = 250
 )
 
 func template(app string, args ...string) corev1.PodTemplateSpec {
@@ -59,10 +63,13 @@ func template(app string, args ...string) corev1.PodTemplateSpec {
 }
 
 // impatient returns the template of pods that leave a dead cluster soon.
-func impatient(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+func impatient(t corev1.PodTemplateSpec) corev1.PodTemplateSpec { return tolerating(t, impatience) }
+
+// tolerating returns the template of pods that leave a dead cluster after so many seconds.
+func tolerating(t corev1.PodTemplateSpec, seconds int64) corev1.PodTemplateSpec {
 	t.Spec.Tolerations = append(t.Spec.Tolerations, corev1.Toleration{
 		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
-		TolerationSeconds: new(int64(impatience)),
+		TolerationSeconds: &seconds,
 	})
 	return t
 }
@@ -89,9 +96,12 @@ func (l *lab) createWorkload(ctx context.Context) error {
 	// An end that takes a while shows whether the next pod waits for it.
 	storing := template(db, "serve", "--drain=2s")
 	storing.Spec.TerminationGracePeriodSeconds = new(int64(5))
-	guarded := template(fenced, "serve", "--drain=2s")
-	guarded.Spec.TerminationGracePeriodSeconds = storing.Spec.TerminationGracePeriodSeconds
-	guarded.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
+	guarded := func(app string) corev1.PodTemplateSpec {
+		t := template(app, "serve", "--drain=2s")
+		t.Spec.TerminationGracePeriodSeconds = storing.Spec.TerminationGracePeriodSeconds
+		t.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
+		return t
+	}
 	objects := []client.Object{
 		&corev1.ConfigMap{ObjectMeta: l.meta(settings), Data: map[string]string{"COLOR": "blue"}},
 		&corev1.Secret{ObjectMeta: l.meta(settings), StringData: map[string]string{"PASSWORD": "secret"}},
@@ -105,7 +115,10 @@ func (l *lab) createWorkload(ctx context.Context) error {
 			Replicas: new(int32(2)), Selector: selects(db), Template: impatient(storing),
 		}},
 		&appsv1.StatefulSet{ObjectMeta: l.meta(fenced), Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(1)), Selector: selects(fenced), Template: impatient(guarded),
+			Replicas: new(int32(1)), Selector: selects(fenced), Template: impatient(guarded(fenced)),
+		}},
+		&appsv1.Deployment{ObjectMeta: l.meta(alone), Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)), Selector: selects(alone), Template: tolerating(guarded(alone), patience),
 		}},
 		l.pod("kept-1", inTarget(source, template(kept))),
 		l.pod("kept-2", inTarget(target, template(kept))),

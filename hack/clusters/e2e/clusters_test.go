@@ -36,6 +36,7 @@ func TestLife(t *testing.T) {
 	t.Run("kubectl exec and logs work", func(t *testing.T) { testExecAndLogs(t, one.in(t)) })
 	t.Run("a link is limited until it is healed", func(t *testing.T) { testLimit(t, one.in(t)) })
 	t.Run("pods of all clusters reach one another, unless cut off", func(t *testing.T) { testPartition(t, one.in(t)) })
+	t.Run("pods are cut off from their API server", func(t *testing.T) { testIsolation(t, one.in(t)) })
 	t.Run("an API server stops and starts", func(t *testing.T) { testAPIServer(t, one.in(t)) })
 	t.Run("up repairs what was killed, and pods live on", func(t *testing.T) { testRepair(t, one.in(t)) })
 	t.Run("simulated nodes come and go", func(t *testing.T) { testFakeNodes(t, one.in(t)) })
@@ -99,6 +100,30 @@ func testPartition(t *testing.T, c *checkout) {
 	c.clusters("heal", "c2")
 	if err := c.ask("c1", "a", address, "b"); err != nil {
 		t.Error(err)
+	}
+}
+
+func testIsolation(t *testing.T, c *checkout) {
+	t.Helper()
+	address := c.kubectl("c1", "get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}")
+	asks := func() string { // The API server refuses a request without TLS.
+		said, _ := c.tryKubectl("c1", "exec", "a", "--", "/whoami", "get", "--timeout", "2s", "http://"+address+":443/")
+		return said
+	}
+	const answer = "HTTPS server"
+	if said := asks(); !strings.Contains(said, answer) {
+		t.Fatalf("the API server said %q", said)
+	}
+	c.clusters("isolate", "c1", c.kubectl("c1", "get", "pod", "a", "-o", "jsonpath={.status.podIP}"))
+	if said := asks(); strings.Contains(said, answer) {
+		t.Errorf("the API server says %q to a pod that is cut off from it", said)
+	}
+	if status := c.clusters("status"); strings.Count(status, "pods isolated") != 1 {
+		t.Errorf("not only c1 has isolated pods:\n%s", status)
+	}
+	c.clusters("heal", "c1")
+	if said := asks(); !strings.Contains(said, answer) {
+		t.Errorf("after the isolation, the API server said %q", said)
 	}
 }
 

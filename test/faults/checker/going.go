@@ -218,6 +218,12 @@ func (h *History) Fenced(event, uid types.UID) {
 // docs/operations.md.
 const fenceSlack = time.Minute
 
+// fenceHolds reports whether a fenced pod tolerates the loss of its target for so long that it has ended before it is
+// replaced, also if another leader of the target's managers began to count meanwhile: see docs/operations.md.
+func (p *proxy) fenceHolds() bool {
+	return p.fence > 0 && p.patience >= 2*(p.fence+fenceSlack)+p.grace
+}
+
 // fenceOf returns after which silence a target stops the delegate of a proxy, or 0.
 func fenceOf(pod *corev1.Pod) time.Duration {
 	seconds, err := strconv.Atoi(pod.Annotations[v1alpha1.AnnotationFencedAfter])

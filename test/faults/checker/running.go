@@ -80,6 +80,7 @@ func (h *History) named(uid types.UID, d *delegate) {
 
 // together judges delegates that ran at the same time.
 func (h *History) together(at time.Time, all []*delegate) {
+	h.replacedEarly(at, all)
 	byProxy := map[types.UID][]*delegate{}
 	byOrdinal := map[string][]*delegate{}
 	for _, d := range all {
@@ -100,6 +101,25 @@ func (h *History) together(at time.Time, all []*delegate) {
 		}
 		if len(parents) > 1 && !h.forgotten(at, running) {
 			h.violate(OnePerOrdinal, "%s runs as %s", name, places(running))
+		}
+	}
+}
+
+// replacedEarly checks that no pod runs beside a fenced one of the same controller that Kubernetes evicted from a lost
+// target, and that it replaces. The fenced one must have tolerated the loss for long enough.
+func (h *History) replacedEarly(at time.Time, all []*delegate) {
+	for _, d := range all {
+		p := h.proxies[d.parent]
+		if p == nil || p.ordinal || !p.fenceHolds() || p.disrupted != evictedByTaint {
+			continue
+		}
+		for _, other := range all {
+			q := h.proxies[other.parent]
+			replaces := q != nil && q.app == p.app && q != p && q.made.After(p.disruptedAt.Add(-2*time.Second))
+			if both := []*delegate{d, other}; replaces && !h.forgotten(at, both) {
+				h.violateOf(d.parent, OnePerFence, "%s was evicted, and runs beside the next one: %s",
+					p.name, places(both))
+			}
 		}
 	}
 }

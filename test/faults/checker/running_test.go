@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -66,6 +67,46 @@ func TestDelegatesThatTheWatchNamesLate(t *testing.T) {
 			h.Away("c2", false)
 			c.at = c.at.Add(time.Hour)
 			h.Delegate("c1", "p", pod("d1", made(begun)))
+		}},
+	})
+}
+
+func TestAFencedPodIsReplacedWhenItHasEnded(t *testing.T) {
+	const tolerates = 245
+	of := func(seconds int64) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			fencedPod(p)
+			p.Labels = map[string]string{"app": "alone"}
+			p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, TolerationSeconds: &seconds}}
+		}
+	}
+	// evict evicts one pod, and another one begins.
+	evict := func(h *History, c *clock, seconds int64, why string) {
+		h.Proxy(pod("p", on("admiralty-c2"), owned("ReplicaSet"), of(seconds)))
+		h.Delegate("c2", "p", pod("d1"))
+		c.at = c.at.Add(10 * time.Minute)
+		h.Proxy(pod("p", on("admiralty-c2"), owned("ReplicaSet"), of(seconds), evicted(why, c.at)))
+		h.Proxy(pod("q", on("admiralty-c1"), owned("ReplicaSet"), of(seconds), made(c.at)))
+		h.Delegate("c1", "q", pod("d2"))
+	}
+	both := map[types.UID]bool{"d1": true, "d2": true}
+	check(t, map[string]history{
+		"both run": {happens: func(h *History, c *clock) {
+			evict(h, c, tolerates, evictedByTaint)
+			h.Running(both)
+		}, want: OnePerFence},
+		"one runs after the other": {happens: func(h *History, c *clock) {
+			evict(h, c, tolerates, evictedByTaint)
+			h.Running(map[types.UID]bool{"d1": true})
+			h.Running(map[types.UID]bool{"d2": true})
+		}},
+		"both run, and it did not wait for long enough": {happens: func(h *History, c *clock) {
+			evict(h, c, tolerates-1, evictedByTaint)
+			h.Running(both)
+		}},
+		"both run, because of a drain": {happens: func(h *History, c *clock) {
+			evict(h, c, tolerates, evictedByRequest)
+			h.Running(both)
 		}},
 	})
 }

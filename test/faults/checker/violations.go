@@ -34,6 +34,7 @@ type Rule string
 const (
 	OnePerProxy    Rule = "at most one delegate of a proxy runs"
 	OnePerOrdinal  Rule = "at most one pod of an ordinal of a StatefulSet runs"
+	OnePerFence    Rule = "a fenced pod that waits for long enough is replaced when it has ended"
 	NoneLost       Rule = "no pod goes unless somebody asked for it"
 	Terminal       Rule = "what has finished stays as it is"
 	ExitCodes      Rule = "no exit code and no completion is lost or invented"

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -67,10 +68,34 @@ func newLimit() *cobra.Command {
 	return cmd
 }
 
+func newIsolate() *cobra.Command {
+	return &cobra.Command{
+		Use: "isolate CLUSTER ADDRESS...", Short: "Cut pods off from the API server of their own cluster",
+		Long: "isolate drops the packets from pods with these addresses to the API server of the named cluster, in\n" +
+			"which they run. The pods get no answer, and reach everything else. `clusters heal` or `clusters up`\n" +
+			"end it.",
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var pods []netip.Addr
+			for _, arg := range args[1:] {
+				pod, err := netip.ParseAddr(arg)
+				if err != nil {
+					return fmt.Errorf("%q is no address of a pod: %w", arg, err)
+				}
+				pods = append(pods, pod)
+			}
+			return change(cmd, args[:1], func(ctx context.Context, c *cluster.Cluster) error {
+				return c.Isolate(ctx, pods)
+			})
+		},
+	}
+}
+
 func newHeal() *cobra.Command {
 	return &cobra.Command{
-		Use: "heal [CLUSTER...]", Short: "End a partition, or a limit of links",
-		Long: "heal connects the named clusters, or all clusters, with the others again, at full speed.",
+		Use: "heal [CLUSTER...]", Short: "End a partition, a limit of links, or the isolation of pods",
+		Long: "heal connects the named clusters, or all clusters, with the others again, at full speed, and their\n" +
+			"pods with their API servers.",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return change(cmd, names, func(ctx context.Context, c *cluster.Cluster) error {
 				return c.Network().Heal(ctx, c.Name())

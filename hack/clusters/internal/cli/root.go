@@ -52,7 +52,7 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		newSetUp(), newBuild(), newUp(), newDown(), newStatus(), newImage(), newLoad(),
-		newPartition(), newLimit(), newHeal(), newStopAPIServer(), newStartAPIServer(),
+		newPartition(), newLimit(), newIsolate(), newHeal(), newStopAPIServer(), newStartAPIServer(),
 		newFreeze(), newThaw(), newSave(), newSetBack(),
 	)
 	return root

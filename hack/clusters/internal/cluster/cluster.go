@@ -64,6 +64,11 @@ func (c *Cluster) Server() string { return fmt.Sprintf("https://%s:%d", c.Addres
 // Network returns the network of the checkout's clusters.
 func (c *Cluster) Network() network.Network { return network.New(c.Entry.Plan) }
 
+// Isolate cuts pods off from the API server, until the network is healed.
+func (c *Cluster) Isolate(ctx context.Context, pods []netip.Addr) error {
+	return c.Network().Isolate(ctx, c.name, apiServerPort, pods)
+}
+
 // Client returns a client of the API server with all rights.
 func (c *Cluster) Client() (*kube.Client, error) {
 	store := c.store()

@@ -13,6 +13,8 @@ type Status struct {
 	Up, Down []string
 	// Partitioned is true while a partition cuts the cluster off from the others.
 	Partitioned bool
+	// Isolated is true while pods are cut off from the API server.
+	Isolated bool
 	// Limited is true while the rate of the cluster's link is bounded.
 	Limited bool
 	// Reachable is true if the API server answered. Only then are the fields below it known.
@@ -46,6 +48,9 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		return status, err
 	}
 	if status.Limited, err = c.Network().Limited(ctx, c.name); err != nil {
+		return status, err
+	}
+	if status.Isolated, err = c.Network().Isolated(ctx, c.name); err != nil {
 		return status, err
 	}
 	c.ask(ctx, &status)
@@ -95,6 +100,8 @@ func (s Status) Row() []string {
 		network = "partitioned"
 	case s.Limited:
 		network = "limited"
+	case s.Isolated:
+		network = "pods isolated"
 	}
 	if !s.Reachable {
 		return []string{s.Name, components, network, s.Server, "-", "unknown", "-", "-"}

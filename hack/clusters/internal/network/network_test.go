@@ -57,6 +57,17 @@ func TestPartitionRules(t *testing.T) {
 	}
 }
 
+func TestIsolationRules(t *testing.T) {
+	rules := isolationRules(6443, []netip.Addr{netip.MustParseAddr("10.200.128.5"), netip.MustParseAddr("fd00::5")})
+	for _, want := range []string{
+		"ip saddr 10.200.128.5 tcp dport 6443 drop", "ip6 saddr fd00::5 tcp dport 6443 drop",
+	} {
+		if !strings.Contains(rules, want) {
+			t.Errorf("no %q in:\n%s", want, rules)
+		}
+	}
+}
+
 func TestALimitLetsWholePacketsPass(t *testing.T) {
 	for mbit, want := range map[int]string{
 		10:     "qdisc replace dev c2 root tbf rate 10mbit burst 262144 latency 20ms",

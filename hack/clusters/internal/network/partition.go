@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/multicluster-scheduler/multicluster-scheduler/hack/clusters/internal/process"
 )
 
 // Cut says which packets between a cluster and the others are dropped. The zero Cut drops all of them, except those of
@@ -26,13 +24,13 @@ func (n Network) Partition(ctx context.Context, cluster string, cut Cut) error {
 	if err := n.endPartition(ctx, cluster); err != nil {
 		return err
 	}
-	_, err := n.nft(ctx, partitionRules(cluster, cut), "-f", "-")
+	_, err := n.nft(ctx, hub, partitionRules(cluster, cut), "-f", "-")
 	return err
 }
 
-// Heal ends a partition, and a limit of the link. It does nothing if there is none.
+// Heal ends a partition, a limit of the link, and the isolation of pods. It does nothing if there is none.
 func (n Network) Heal(ctx context.Context, cluster string) error {
-	return errors.Join(n.endPartition(ctx, cluster), n.unlimit(ctx, cluster))
+	return errors.Join(n.endPartition(ctx, cluster), n.unlimit(ctx, cluster), n.endIsolation(ctx, cluster))
 }
 
 func (n Network) endPartition(ctx context.Context, cluster string) error {
@@ -40,26 +38,13 @@ func (n Network) endPartition(ctx context.Context, cluster string) error {
 	if err != nil || !partitioned {
 		return err
 	}
-	_, err = n.nft(ctx, "delete table bridge "+table(cluster), "-f", "-")
+	_, err = n.nft(ctx, hub, "delete table bridge "+table(cluster), "-f", "-")
 	return err
 }
 
 // Partitioned reports whether a partition cuts a cluster off.
 func (n Network) Partitioned(ctx context.Context, cluster string) (bool, error) {
-	tables, err := n.nft(ctx, "", "list", "tables", "bridge")
-	if err != nil {
-		return false, err
-	}
-	for line := range strings.Lines(tables) {
-		if strings.TrimSpace(line) == "table bridge "+table(cluster) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (n Network) nft(ctx context.Context, input string, args ...string) (string, error) {
-	return process.Run(ctx, process.Place{Net: n.Place(hub)}, input, append([]string{"nft"}, args...)...)
+	return n.hasTable(ctx, hub, "bridge", table(cluster))
 }
 
 func partitionRules(cluster string, cut Cut) string {
