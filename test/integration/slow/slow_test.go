@@ -148,7 +148,7 @@ func troubles() map[string]trouble {
 		"410":            {misbehave: gone, reason: v1alpha1.ReasonFailing},
 		"410-within":     {misbehave: expired},
 		"watches-closed": {misbehave: closing},
-		"50-refusals":    {misbehave: refusing, pods: 50},
+		"refuses-pods":   {misbehave: refusing, pods: 50},
 	}
 }
 
