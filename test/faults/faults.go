@@ -201,7 +201,7 @@ func freezingManager(name string) begin {
 	}
 }
 
-// isolating cuts the leader of the source off from its API server, or all managers. They reach the targets.
+// isolating cuts the leader of the source off from its API server, or all managers. They reach other clusters.
 func isolating(onlyLeader bool) begin {
 	return func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 		pods := &corev1.PodList{}

@@ -218,8 +218,8 @@ func (h *History) Fenced(event, uid types.UID) {
 // docs/operations.md.
 const fenceSlack = time.Minute
 
-// fenceHolds reports whether a fenced pod tolerates the loss of its target for so long that it has ended before it is
-// replaced, also if another leader of the target's managers began to count meanwhile: see docs/operations.md.
+// fenceHolds reports whether a pod is fenced and tolerates the loss of its target until it has surely ended. Another
+// leader of the target's managers may begin to count meanwhile: see docs/operations.md.
 func (p *proxy) fenceHolds() bool {
 	return p.fence > 0 && p.patience >= 2*(p.fence+fenceSlack)+p.grace
 }
