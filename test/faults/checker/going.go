@@ -171,10 +171,14 @@ func (h *History) delegateEvicted(proxy types.UID) bool {
 const looksBeforeEnd = 2
 
 // bindingRace is for how long an API server may have taken a pod that is bound for one that is not. It deletes such a
-// pod at once if it read the pod before somebody bound it: Store.Delete in
-// k8s.io/apiserver/pkg/registry/generic/registry takes the grace period of the pod as read first. It writes nothing
-// before, so nobody sees the pod being deleted.
+// pod at once, with a grace period of 0, if it read the pod before somebody bound it: Store.Delete in
+// k8s.io/apiserver/pkg/registry/generic/registry keeps the grace period that the pod had as it was read first.
 const bindingRace = 5 * time.Second
+
+// races reports whether a proxy that goes at once may have been deleted in the moment when it was bound.
+func (h *History) races(uid types.UID, p *proxy) bool {
+	return h.now().Sub(p.bound) < bindingRace && h.othersDelete(uid, p)
+}
 
 // othersDelete reports whether a user or a controller of Kubernetes may have deleted a proxy, and not the product.
 func (h *History) othersDelete(uid types.UID, p *proxy) bool {

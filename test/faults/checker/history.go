@@ -117,6 +117,9 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	if is.bound = was.bound; was.node == "" && is.node != "" {
 		is.bound = h.now()
 	}
+	if is.raced = was.raced; is.deleting && !was.deleting {
+		is.raced = ptr.Deref(pod.DeletionGracePeriodSeconds, 1) == 0 && h.races(pod.UID, is)
+	}
 	h.proxies[pod.UID] = is
 	h.notePod(pod.UID, "proxy "+pod.Name, pod)
 	if Finished(was.phase) && (is.phase != was.phase || is.codes != was.codes) {
@@ -136,7 +139,7 @@ func (h *History) ProxyGone(pod *corev1.Pod) {
 	defer h.mu.Unlock()
 	if is := h.proxies[pod.UID]; is != nil {
 		is.gone = true
-		is.raced = !is.deleting && h.now().Sub(is.bound) < bindingRace && h.othersDelete(pod.UID, is)
+		is.raced = is.raced || !is.deleting && h.races(pod.UID, is)
 		h.note(pod.UID, "proxy "+pod.Name, "gone")
 		h.goes(pod.UID, is)
 	}

@@ -184,6 +184,20 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 		h.Running(runs)
 		h.Running(runs)
 	}
+	// shown goes just after it was bound, and was seen to be deleted with a grace period in seconds.
+	shown := func(h *History, c *clock, grace int64) {
+		h.Proxy(pod("p", owned("ReplicaSet")))
+		h.Delegate("c2", "p", pod("d"))
+		p := pod("p", on("admiralty-c2"), owned("ReplicaSet"))
+		h.Proxy(p)
+		endsAt(c.at, grace)(p)
+		h.Proxy(p)
+		endsAt(c.at, 0)(p)
+		h.Proxy(p)
+		h.ProxyGone(p)
+		h.Running(runs)
+		h.Running(runs)
+	}
 	check(t, map[string]history{
 		"the delegate runs after its proxy": {happens: func(h *History, _ *clock) {
 			goes(h)
@@ -213,6 +227,17 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 			h.Allow("p", Deleted)
 			unseen(h, c, bindingRace-time.Second)
 		}},
+		"it was bound, and somebody deleted it at once, which the watch shows": {happens: func(h *History, c *clock) {
+			h.Allow("p", Deleted)
+			shown(h, c, 0)
+		}},
+		"it was bound, and goes at once, which the watch shows, and nobody asked for it": {
+			happens: func(h *History, c *clock) { shown(h, c, 0) }, want: EndsFirst,
+		},
+		"it was bound, and somebody deleted it with a grace period": {happens: func(h *History, c *clock) {
+			h.Allow("p", Deleted)
+			shown(h, c, 1)
+		}, want: EndsFirst},
 		"it was bound, and its Deployment is scaled": {happens: func(h *History, c *clock) {
 			h.Changes("web")
 			unseen(h, c, bindingRace-time.Second)
