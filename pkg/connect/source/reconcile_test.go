@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/source/grants"
@@ -332,5 +333,18 @@ func TestHowManyNamespacesAreNamed(t *testing.T) {
 		"0 namespaces, and may only end its pods in " + ten + " and 1 more": {Leaving: many},
 	} {
 		wantEqual(t, "text", want, where("", &outcome))
+	}
+}
+
+func TestWhichChangesOfNamespacesMatter(t *testing.T) {
+	before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}
+	annotated, labelled, ends := before.DeepCopy(), before.DeepCopy(), before.DeepCopy()
+	annotated.Annotations = map[string]string{"a": "b"}
+	labelled.Labels["team"] = "b"
+	ends.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	for after, want := range map[*corev1.Namespace]bool{annotated: false, labelled: true, ends: true} {
+		if got := labelsOrEnd().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != want {
+			t.Errorf("%v matters: %t", after, got)
+		}
 	}
 }

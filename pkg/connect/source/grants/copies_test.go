@@ -55,11 +55,7 @@ func TestCopiesAreKnownOnceAllKindsAreListed(t *testing.T) {
 	if got := l.use("a", []string{"c1"}); got != unknown {
 		t.Errorf("the first question is answered by %d", got)
 	}
-	// Each message comes once, however often it fails.
-	for {
-		if c := receive(t, reported); c == (change{}) {
-			break
-		}
+	for receive(t, reported) != (change{}) { // until one failed
 	}
 	want := "listing copies of secrets: failed to list *v1.PartialObjectMetadata: no right"
 	if got := l.problem(); got != want {
@@ -128,6 +124,17 @@ func TestSeveralKindsThatCannotBeListed(t *testing.T) {
 	if got, want := l.problem(), " (and 1 more problems)"; !strings.HasSuffix(got, want) ||
 		!strings.HasPrefix(got, "listing copies of configmaps: ") {
 		t.Errorf("problem %q", got)
+	}
+}
+
+func TestAFailureIsReportedOnce(t *testing.T) {
+	l, _, reported := watchedCopies(t)
+	informer := l.newInformer()
+	for _, failure := range []string{"a", "a", "b", "b"} {
+		l.failed(informer, errors.New(failure))
+	}
+	if got := len(reported); got != 2 {
+		t.Errorf("reported %d times, want 2", got)
 	}
 }
 

@@ -95,8 +95,7 @@ func newHere(t *testing.T, objects ...client.Object) *here {
 // copied has the copies of some kind listed, all of which users made in namespaces: "namespace" of "user".
 func (h *here) copied(t *testing.T, which *copies, users map[string]string) {
 	t.Helper()
-	informer := metadatainformer.NewFilteredMetadataInformer(which.client, schema.GroupVersionResource{}, "", 0,
-		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}, nil).Informer()
+	informer := which.newInformer()
 	for namespace, user := range users {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: "db", Annotations: map[string]string{v1alpha1.AnnotationFollowedBy: user},
@@ -107,6 +106,13 @@ func (h *here) copied(t *testing.T, which *copies, users map[string]string) {
 	}
 	which.informers = append(which.informers, informer)
 	which.listed.Store(true)
+}
+
+// newInformer returns one that is not started.
+func (l *copies) newInformer() toolscache.SharedIndexInformer {
+	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	resource := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	return metadatainformer.NewFilteredMetadataInformer(l.client, resource, "", 0, indexers, nil).Informer()
 }
 
 // keep keeps the rights of a source.

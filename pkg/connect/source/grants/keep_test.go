@@ -17,8 +17,8 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
-// ofTeam is the ClusterSource c1, which has the namespaces with a label.
-func ofTeam() ClusterSource {
+// sourceC1 is the ClusterSource c1, which has the namespaces with a label.
+func sourceC1() ClusterSource {
 	return ClusterSource{
 		Name: "c1", ClusterID: "id1", Users: []string{"c1"}, Subjects: userC1(),
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "yes"}},
@@ -68,7 +68,7 @@ func TestWhatASourceThatLeavesANamespaceMayDoThere(t *testing.T) {
 			if test.before != nil {
 				objects = append(objects, test.before)
 			}
-			h, s := newHere(t, objects...), ofTeam()
+			h, s := newHere(t, objects...), sourceC1()
 			h.copied(t, h.keeper.copies[0], test.readable)
 			h.copied(t, h.keeper.copies[1], test.other)
 			if test.anyCluster {
@@ -98,14 +98,29 @@ func terminating(name string) *corev1.Namespace {
 func TestASourceMayOnlyLeaveUntilItsCopiesAreListed(t *testing.T) {
 	h := newHere(t, namespace("shop"), binding("ClusterRole", fullRole, "shop", fullPrefix+"c1"))
 	leaves := []string{"shop/" + leavingPrefix + "c1: ClusterRole " + leavingRole}
-	outcome := h.keep(t, ofTeam())
+	outcome := h.keep(t, sourceC1())
 	wantEqual(t, "outcome", Outcome{Leaving: []string{"shop"}}, outcome)
 	h.copied(t, h.keeper.copies[0], nil)
-	h.keep(t, ofTeam())
+	h.keep(t, sourceC1())
 	wantEqual(t, "bindings while some kinds are listed", leaves, h.bindings(t))
 	h.copied(t, h.keeper.copies[1], nil)
-	h.keep(t, ofTeam())
+	h.keep(t, sourceC1())
 	wantEqual(t, "bindings when all are listed", nil, h.bindings(t))
+}
+
+func TestWhyCopiesAreNotListedIsReportedIfItMatters(t *testing.T) {
+	h := newHere(t, namespace("shop"), namespace("mine", "team"))
+	which := h.keeper.copies[1]
+	which.problems[which.newInformer()] = "no right"
+	if got := h.keep(t, sourceC1()).Problem; got != "" {
+		t.Errorf("problem of a source that leaves nothing: %q", got)
+	}
+	if err := h.Create(t.Context(), binding("ClusterRole", fullRole, "shop", fullPrefix+"c1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.keep(t, sourceC1()).Problem; got != "no right" {
+		t.Errorf("problem %q", got)
+	}
 }
 
 // TestAnUpgradeKeepsTheRightsOfBefore has the ClusterRoleBinding of an earlier version.
@@ -121,8 +136,8 @@ func TestAnUpgradeKeepsTheRightsOfBefore(t *testing.T) {
 		Namespaces: []string{"kube-system", "mine"}, Leaving: []string{"shop"}, WouldRefuse: []string{"kube-system"},
 		Everywhere: true,
 	}
-	wantEqual(t, "outcome", first, h.keep(t, ofTeam()))
-	wantEqual(t, "outcome of the next round, while copies are not listed", first, h.keep(t, ofTeam()))
+	wantEqual(t, "outcome", first, h.keep(t, sourceC1()))
+	wantEqual(t, "outcome of the next round, while copies are not listed", first, h.keep(t, sourceC1()))
 	h.copied(t, h.keeper.copies[1], nil)
 
 	all := []string{
@@ -136,12 +151,12 @@ func TestAnUpgradeKeepsTheRightsOfBefore(t *testing.T) {
 	wantEqual(t, "bindings", all, h.bindings(t))
 	last := first
 	last.Everywhere = false
-	wantEqual(t, "outcome when all is known", last, h.keep(t, ofTeam()))
+	wantEqual(t, "outcome when all is known", last, h.keep(t, sourceC1()))
 	all = slices.DeleteFunc(all, func(b string) bool { return strings.HasPrefix(b, everywherePrefix) })
 	wantEqual(t, "bindings when all is known", all, h.bindings(t))
 
 	// What takes its place changes with the subjects, and does not come back.
-	s := ofTeam()
+	s := sourceC1()
 	s.Subjects = append(s.Subjects, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "also-c1"})
 	h.keep(t, s)
 	earlier := &rbacv1.ClusterRoleBinding{}
@@ -161,10 +176,10 @@ func TestAnUpgradeKeepsTheRightsOfBefore(t *testing.T) {
 // TestARightInTheWholeClusterEndsARoundLater has the cache of the API server's authorizer learn of the RoleBindings.
 func TestARightInTheWholeClusterEndsARoundLater(t *testing.T) {
 	h := newHere(t, namespace("mine", "team"), binding("ClusterRole", "everything", "", everywherePrefix+"c1"))
-	if !h.keep(t, ofTeam()).Everywhere {
+	if !h.keep(t, sourceC1()).Everywhere {
 		t.Error("it ends in the round that makes the RoleBindings")
 	}
-	if h.keep(t, ofTeam()).Everywhere {
+	if h.keep(t, sourceC1()).Everywhere {
 		t.Error("it does not end in the next round")
 	}
 }
@@ -197,7 +212,7 @@ func TestANamespaceThatCannotBeWrittenKeepsNoOthersWaiting(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := h.keeper.Keep(t.Context(), ofTeam())
+			_, err := h.keeper.Keep(t.Context(), sourceC1())
 			if (err != nil) != (test.want > 0) {
 				t.Fatalf("error %v", err)
 			}
@@ -225,7 +240,7 @@ func TestASourceIsNeverWithoutRights(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := h.keeper.Keep(t.Context(), ofTeam()); err == nil || !strings.Contains(err.Error(), "down") {
+	if _, err := h.keeper.Keep(t.Context(), sourceC1()); err == nil || !strings.Contains(err.Error(), "down") {
 		t.Errorf("error %v", err)
 	}
 	if got := len(h.bindings(t)); got != 2 {

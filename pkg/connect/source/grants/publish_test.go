@@ -155,19 +155,21 @@ func TestASourceLearnsOfItsNamespacesWithoutALease(t *testing.T) {
 
 func TestTheRightToReadEverywhereEndsWhenTheSourceNeedsItNoMore(t *testing.T) {
 	earlier := "multicluster-source-earlier:"
-	h := newHere(t, clusterSource("id1"), binding("ClusterRole", earlierRole, "", earlier+"c1"),
+	sameUser := clusterSource("id1")
+	sameUser.Name = "c1-too"
+	h := newHere(t, clusterSource("id1"), sameUser, binding("ClusterRole", earlierRole, "", earlier+"c1"),
+		binding("ClusterRole", earlierRole, "", earlier+"c1-too"),
 		binding("ClusterRole", earlierRole, "", earlier+"c2"))
-	has := func() (c1, c2 bool) {
+	have := func() (names []string) {
 		for _, b := range h.bindings(t) {
-			c1 = c1 || strings.HasPrefix(b, earlier+"c1")
-			c2 = c2 || strings.HasPrefix(b, earlier+"c2")
+			if name, ok := strings.CutPrefix(b, earlier); ok {
+				names = append(names, strings.TrimSuffix(name, ": ClusterRole "+earlierRole))
+			}
 		}
-		return c1, c2
+		return names
 	}
 	reference := h.publish(t, "c1").Lease
-	if c1, c2 := has(); !c1 || !c2 {
-		t.Fatal("the right ends although the source may be of an earlier version")
-	}
+	wantEqual(t, "who has it while the source may be of an earlier version", []string{"c1-too", "c1", "c2"}, have())
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}
 	if err := h.Get(t.Context(), key, lease); err != nil {
@@ -178,9 +180,7 @@ func TestTheRightToReadEverywhereEndsWhenTheSourceNeedsItNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.again(t, "c1")
-	if c1, c2 := has(); c1 || !c2 {
-		t.Errorf("c1 has the right: %t, c2: %t", c1, c2)
-	}
+	wantEqual(t, "who has it then", []string{"c2"}, have())
 }
 
 func TestWithoutASourceNothingIsPublished(t *testing.T) {

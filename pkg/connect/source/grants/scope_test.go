@@ -17,6 +17,12 @@ func named(names ...string) *metav1.LabelSelector {
 	}}
 }
 
+func ofTeam(names ...string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: names},
+	}}
+}
+
 func TestSelects(t *testing.T) {
 	allowed := map[string]string{v1alpha1.LabelSources: v1alpha1.LabelSourcesAllowed}
 	left := map[string]string{v1alpha1.LabelSources: v1alpha1.LabelSourcesExcluded}
@@ -41,6 +47,9 @@ func TestSelects(t *testing.T) {
 		"the selector names it by an exact label":      {matchName("admiralty"), "admiralty", nil, selected},
 		"the selector names one with the label":        {named("web"), "web", left, selected},
 		"a selector of another label does not name it": {ofTeamA, "kube-public", teamA, excluded},
+		"the value of another label does not name it": {
+			ofTeam("kube-public"), "kube-public", map[string]string{"team": "kube-public"}, excluded,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := newScope(c.selector, "admiralty")
