@@ -215,3 +215,37 @@ func TestPauses(t *testing.T) {
 		})
 	}
 }
+
+func TestWhichRenewedTokensReplaceThatOfAKubeconfig(t *testing.T) {
+	config := &rest.Config{BearerToken: issued(account, start, time.Hour)}
+	fingerprint := fingerprintOf(config)
+	at := start.Add(time.Minute)
+	for name, test := range map[string]struct {
+		config *rest.Config
+		entry  entry
+		want   bool
+	}{
+		"one that lives longer":          {config, entry{Token: issued(account, at, time.Hour)}, true},
+		"one that ends at the same time": {config, entry{Token: issued(account, at, 59*time.Minute)}, true},
+		"one that ends before":           {config, entry{Token: issued(account, at, 58*time.Minute)}, false},
+		"one of another account":         {config, entry{Token: issued(account+"3", at, time.Hour)}, false},
+		"one that cannot be read":        {config, entry{Token: "opaque"}, false},
+		"one of another kubeconfig": {
+			config, entry{Token: issued(account, at, time.Hour), Fingerprint: "other"}, false,
+		},
+		"one for a token that does not say when it ends": {
+			&rest.Config{BearerToken: "opaque"}, entry{Token: issued(account, at, time.Hour)}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.entry.Fingerprint == "" {
+				test.entry.Fingerprint = fingerprint
+			}
+			test.entry.Renewed = at
+			c, ok := test.entry.replaces(credentialOf(test.config, start), fingerprint)
+			if ok != test.want || ok && c.token != test.entry.Token {
+				t.Errorf("it replaces it: %t, as %+v", ok, c)
+			}
+		})
+	}
+}

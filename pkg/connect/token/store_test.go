@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 func TestARenewedTokenGoesWithItsTarget(t *testing.T) {
@@ -39,6 +40,36 @@ func TestARenewedTokenGoesWithItsTarget(t *testing.T) {
 			w.expectNoRenewal()
 			w.waitStored(false)
 		})
+	}
+}
+
+// TestOnlyTokensOfTargetsThatDoNotExistAreStrangers has a new leader, which has connected to nothing yet.
+func TestOnlyTokensOfTargetsThatDoNotExistAreStrangers(t *testing.T) {
+	w := newWorld(t)
+	w.attach(w.config)
+	w.clock.Step(life / 2)
+	w.renewed()
+	w.stop()
+	w.run()
+	<-w.renewer.ready
+	stranger := func() bool {
+		if err := w.renewer.outdateStrangers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.renewer.mu.Lock()
+		defer w.renewer.mu.Unlock()
+		current, known := w.renewer.current[translate.TargetID(key())]
+		return known && current == ""
+	}
+	if stranger() {
+		t.Error("the token of a target that exists is one of a stranger")
+	}
+	target := &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: key().Name}}
+	if err := w.client.Delete(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	if !stranger() {
+		t.Error("the token of a target that does not exist stays")
 	}
 }
 
