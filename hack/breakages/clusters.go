@@ -11,8 +11,16 @@ import (
 	"time"
 )
 
-// tryOnClusters deploys the product with the breakage in the clusters of this checkout, and runs the short form of the
-// suite of faults. It returns whether the suite found the breakage, and what it says.
+// rounds are the options with which the suite of faults runs: in its short form, or for a round that loses the target.
+func (b breakage) rounds() []string {
+	if b.loss {
+		return []string{"-seed", "1", "-first", "12", "-rounds", "1"} // Each seed has a loss in round 12.
+	}
+	return []string{"-short"}
+}
+
+// tryOnClusters deploys the product with the breakage in the clusters of this checkout, and runs the suite of faults.
+// It returns whether the suite found the breakage, and what it says.
 func tryOnClusters(ctx context.Context, b breakage) (found bool, text string, err error) {
 	folder, err := os.MkdirTemp("", "breakage")
 	if err != nil {
@@ -27,7 +35,7 @@ func tryOnClusters(ctx context.Context, b breakage) (found bool, text string, er
 		return false, "", err
 	}
 	began := time.Now()
-	output, err := exec.CommandContext(ctx, "go", "run", "./test/faults", "-short").CombinedOutput()
+	output, err := exec.CommandContext(ctx, "go", append([]string{"run", "./test/faults"}, b.rounds()...)...).CombinedOutput()
 	if err == nil {
 		return false, "not found", nil
 	}

@@ -42,7 +42,7 @@ func ofFencing() []breakage {
 			to:   "return false && lost != nil",
 		},
 		{
-			name: "never-woken", file: chaperon + "fence.go", test: fenced,
+			name: "never-woken", file: chaperon + "fence.go", test: fenced, clusters: true, loss: true,
 			does: "a delegate is not fenced before something else happens to it",
 			from: "return fence > 0 && silent >= fence && !fenced(chaperon)",
 			to:   "return false && fence > 0 && silent >= fence && !fenced(chaperon)",
