@@ -59,6 +59,7 @@ func look(ctx context.Context, out io.Writer, folders []string, o options) (bool
 	for _, folder := range folders {
 		s, err := lookAt(ctx, out, path.Clean(filepath.ToSlash(folder)), chosen, explanations)
 		if err != nil {
+			printSums(out, all)
 			return false, err
 		}
 		all = append(all, s)

@@ -53,6 +53,23 @@ func TestLivingMutantsAreListed(t *testing.T) {
 	}
 }
 
+// TestAPackageWithoutTestsIsNamed wants the table of the packages before it, too.
+func TestAPackageWithoutTestsIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "explained.txt")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	chosen := options{explained: file, only: "tiny.go:9"}
+	_, err := look(t.Context(), &out, []string{folder, "testdata/untested"}, chosen)
+	if err == nil || !strings.Contains(err.Error(), "testdata/untested has no unit tests") {
+		t.Errorf("error %v", err)
+	}
+	if !strings.Contains(out.String(), "| `testdata/tiny` |") {
+		t.Errorf("the table is %s", out.String())
+	}
+}
+
 func TestOnlyChosenMutantsAreTried(t *testing.T) {
 	var out strings.Builder
 	enough, err := look(t.Context(), &out, []string{folder}, options{`:1[345]:.*NEG`, os.DevNull, 100})

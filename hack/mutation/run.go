@@ -62,6 +62,9 @@ func build(ctx context.Context, folder, temporary string) (*program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the mutants of %s: %w\n%s", folder, err, out)
 	}
+	if _, err := os.Stat(p.path); err != nil {
+		return nil, fmt.Errorf("%s has no unit tests, so that all its mutants live", folder)
+	}
 	return p, nil
 }
 
