@@ -35,7 +35,8 @@ func tryOnClusters(ctx context.Context, b breakage) (found bool, text string, er
 		return false, "", err
 	}
 	began := time.Now()
-	output, err := exec.CommandContext(ctx, "go", append([]string{"run", "./test/faults"}, b.rounds()...)...).CombinedOutput()
+	args := append([]string{"run", "./test/faults"}, b.rounds()...)
+	output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
 	if err == nil {
 		return false, "not found", nil
 	}
