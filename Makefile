@@ -197,7 +197,7 @@ test-dual-stack: clusters-program ## Compare them with IPv4 and IPv6, and try Se
 test-faults-breakages: ## Break the product in several places, one at a time, and see how soon test-faults notices (needs clusters)
 	go run ./hack/breakages -clusters
 
-# The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/reliability.md has the results.
+# The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/design/mutation.md has the results.
 MUTATE ?= pkg/proxy/scheduling pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback \
 	pkg/proxy/fit pkg/translate pkg/delegate/chaperon pkg/delegate/fence pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold \
 	pkg/connect/awake pkg/connect/identity pkg/connect/responsive pkg/connect/target pkg/manager pkg/proxy/ending pkg/vk/node pkg/follow/claims \

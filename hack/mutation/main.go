@@ -115,7 +115,7 @@ func (s *sums) count(out io.Writer, m mutant, f fate, explanations []*explanatio
 	}
 }
 
-// printSums prints the table of docs/reliability.md.
+// printSums prints the table of docs/design/mutation.md.
 func printSums(out io.Writer, all []sums) {
 	const row = "| %s | %v | %v | %v | %v | %v | %d %% |\n"
 	fmt.Fprintln(out, "| package | mutants | killed | of them by time-out | explained | living | killed or explained |")
