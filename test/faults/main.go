@@ -81,7 +81,9 @@ func (o options) run(ctx context.Context) error {
 			continue
 		}
 		played++
-		if err := o.playOne(ctx, l, p, results); err != nil {
+		if err := o.playOne(ctx, l, p, results); errors.Is(err, errInterrupted) {
+			l.say("  interrupted: it does not count")
+		} else if err != nil {
 			l.sayBroken(l.history.Violations())
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -20,6 +21,9 @@ type result struct {
 	// took is the time that the operation of this round took, if its time counts.
 	took time.Duration
 }
+
+// errInterrupted says that somebody ended the run amid a round, which then proves nothing.
+var errInterrupted = errors.New("interrupted")
 
 // play carries out a round, repairs everything and waits until all is at rest.
 func (l *lab) play(ctx context.Context, p plan) (result, error) {
@@ -59,6 +63,9 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 	steps.Wait()
 	if err := l.repair(context.WithoutCancel(ctx)); err != nil {
 		return res, fmt.Errorf("repairing: %w", err)
+	}
+	if ctx.Err() != nil {
+		return res, errInterrupted
 	}
 	start := time.Now()
 	if err := until(ctx, l.atRest); err != nil {
