@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -68,6 +69,8 @@ func TestCopiesAreKnownOnceAllKindsAreListed(t *testing.T) {
 
 func TestWhoHasCopiesWhere(t *testing.T) {
 	l, server, reported := watchedCopies(t, copyOf("c1", "a"), copyOf("c2", "b"), copyOf("", "c"))
+	later := watch.NewFake() // It delivers what is sent, however late the watch begins.
+	server.PrependWatchReactor("configmaps", clienttesting.DefaultWatchReactor(later, nil))
 	go func() { _ = l.Start(t.Context()) }()
 	l.isListed()
 	known := sets.New[change]()
@@ -88,11 +91,7 @@ func TestWhoHasCopiesWhere(t *testing.T) {
 		}
 	}
 	wantEqual(t, "namespaces", sets.New("a"), l.namespacesOf("c1"))
-	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	err := server.Resource(configMaps).Namespace("a").Delete(t.Context(), "of-c1", metav1.DeleteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	later.Delete(copyOf("c1", "a"))
 	if got := receive(t, reported); got != (change{"a", "c1", true}) {
 		t.Errorf("reported %v", got)
 	}
