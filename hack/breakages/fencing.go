@@ -42,10 +42,15 @@ func ofFencing() []breakage {
 			to:   "return false && lost != nil",
 		},
 		{
-			name: "never-woken", file: chaperon + "fence.go", test: fenced, clusters: true, loss: true,
+			name: "never-woken", file: chaperon + "fence.go", test: fenced,
 			does: "a delegate is not fenced before something else happens to it",
 			from: "return fence > 0 && silent >= fence && !fenced(chaperon)",
 			to:   "return false && fence > 0 && silent >= fence && !fenced(chaperon)",
+		},
+		{
+			name: "never-fenced", file: chaperon + "fence.go", test: fenced, clusters: true, loss: true,
+			does: "a delegate is never fenced",
+			from: "return silent >= fence, nil", to: "return false && silent >= fence, nil",
 		},
 		{
 			name: "doubts-ignored", file: feedback + "fenced.go", test: fenced,
