@@ -171,7 +171,7 @@ func (h *History) delegateEvicted(proxy types.UID) bool {
 const looksBeforeEnd = 2
 
 // bindingRace is for how long an API server may have taken a pod that is bound for one that is not. It deletes such a
-// pod at once, with a grace period of 0, if it read the pod before somebody bound it: Store.Delete in
+// pod at once, with a grace period of 0, if it read the pod before somebody bound it. Store.Delete in
 // k8s.io/apiserver/pkg/registry/generic/registry keeps the grace period that the pod had as it was read first.
 const bindingRace = 5 * time.Second
 
