@@ -79,7 +79,7 @@ func (api *kubeletAPI) serve(t testing.TB, signer string) {
 	c2.Customize = func(e *engage.Target) { e.Client = target.Client }
 	registry := engage.NewRegistry()
 	c2.Engage(t, registry)
-	port := freePort(t)
+	port := env.FreePort(t)
 	s, err := server.New(server.Options{
 		Port: port, PodIP: net.IPv4(127, 0, 0, 1), Registry: registry, Reader: source.Client,
 		Client: kubernetes.NewForConfigOrDie(source.Config), Explain: api.scheduled.Get, CertificateSignerName: signer,
@@ -88,14 +88,6 @@ func (api *kubeletAPI) serve(t testing.TB, signer string) {
 	env.Must(t, err)
 	env.Run(t, s.Start)
 	api.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	env.Must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // exclude remembers that a pod fits in no target, for a reason.

@@ -3,10 +3,11 @@ package restored
 import (
 	"context"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,9 +37,14 @@ const (
 	// directory is the environment variable that makes a process a manager: it names the directory with its files.
 	directory = "RESTORED_TEST_MANAGER"
 	account   = "source"
+	// shownLines is how much of a manager's log is shown when a test has failed.
+	shownLines = 50
 )
 
-var source, target *env.Cluster
+var (
+	source, target *env.Cluster
+	logs           string // the directory of the managers' logs
+)
 
 func TestMain(m *testing.M) {
 	if files := os.Getenv(directory); files != "" {
@@ -50,12 +56,9 @@ func TestMain(m *testing.M) {
 // beManager runs a manager until the process is killed.
 func beManager(files string) {
 	ctx := ctrl.SetupSignalHandler()
-	logger := logr.Discard()
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
-	if os.Getenv(directory+"_LOGS") != "" {
-		logger = zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)).WithName(filepath.Base(files))
-	}
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	logger := zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)).WithName(filepath.Base(files))
 	login, err := clientcmd.BuildConfigFromFlags("", filepath.Join(files, "kubeconfig"))
 	if err == nil {
 		var raw []byte
@@ -76,6 +79,10 @@ func beManager(files string) {
 func setUp(t env.T) {
 	clusters := env.Start(t, "source", "target")
 	source, target = clusters[0], clusters[1]
+	var err error
+	logs, err = os.MkdirTemp("", "logs")
+	env.Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(logs) })
 	for _, cluster := range clusters {
 		env.Create(t, cluster,
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop, Labels: env.Enabled()}},
@@ -157,14 +164,15 @@ webhook:
   port: %d
   selfManaged: {secretName: %[8]s-webhook-certificate, serviceName: webhook, webhookConfigurationName: %[8]s}
 kubeletAPI: {enabled: false}
-`, roles, in.Name, clusterID, env.ReleaseNamespace, env.LeasesNamespace, freePort(t), freePort(t), env.Release)
+`, roles, in.Name, clusterID, env.ReleaseNamespace, env.LeasesNamespace, env.FreePort(t), env.FreePort(t), env.Release)
 	env.Must(t, os.WriteFile(filepath.Join(files, "config"), []byte(config), 0o600))
 	kubeconfig := env.Kubeconfig(t, env.Context{Name: "x", Login: in.Config})
 	env.Must(t, os.WriteFile(filepath.Join(files, "kubeconfig"), kubeconfig, 0o600))
 	return env.Run(t, func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			process := managerProcess(ctx, files)
-			_ = process.Run() // It ends with an error.
+			if err := runManager(ctx, files, in.Name); err != nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
@@ -174,26 +182,49 @@ kubeletAPI: {enabled: false}
 	})
 }
 
-// managerProcess returns a process that is stopped in good order when ctx ends.
-func managerProcess(ctx context.Context, files string) *exec.Cmd {
+// runManager runs a manager, which is stopped in good order when ctx ends. Its cluster's log gets what it prints.
+func runManager(ctx context.Context, files, cluster string) error {
+	printed, err := os.OpenFile(logOf(cluster), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = printed.Close() }()
 	// setpriv has the kernel kill the manager when the tests end, however they end.
 	process := exec.CommandContext(ctx, "setpriv", "--pdeathsig", "KILL", os.Args[0])
 	process.Env = append(os.Environ(), directory+"="+files)
+	process.Stderr = printed
 	if testing.Verbose() {
-		process.Env = append(process.Env, directory+"_LOGS=yes")
-		process.Stderr = os.Stderr
+		process.Stderr = io.MultiWriter(printed, os.Stderr)
 	}
 	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
 	process.WaitDelay = 20 * time.Second
-	return process
+	if err := process.Start(); err != nil {
+		return err
+	}
+	_ = process.Wait() // It ends with an error.
+	return nil
 }
 
-func freePort(t env.T) int {
+func logOf(cluster string) string { return filepath.Join(logs, cluster) }
+
+// showLogs shows the last lines of the managers' logs if the test has failed.
+func showLogs(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	env.Must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() {
+		if !t.Failed() || testing.Verbose() {
+			return
+		}
+		for _, cluster := range []*env.Cluster{source, target} {
+			printed, err := os.ReadFile(logOf(cluster.Name))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			lines := strings.SplitAfter(string(printed), "\n")
+			last := lines[max(0, len(lines)-shownLines):]
+			t.Logf("the end of what the manager of %s has printed:\n%s", cluster.Name, strings.Join(last, ""))
+		}
+	})
 }
 
 // runSource runs the source's manager.

@@ -124,9 +124,11 @@ type checker struct {
 	faults    []string
 }
 
-// check starts a checker. At the end of the test it reports each proxy that had two delegates.
+// check starts a checker. At the end of the test it reports each proxy that had two delegates. If the test has failed,
+// it shows what the managers have printed.
 func check(t *testing.T) *checker {
 	t.Helper()
+	showLogs(t)
 	c := &checker{delegates: map[types.UID][]types.UID{}}
 	stop := env.Run(t, func(ctx context.Context) error {
 		ticker := time.NewTicker(step)

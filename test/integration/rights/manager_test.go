@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -196,18 +195,10 @@ webhook:
   selfManaged: {secretName: %[6]s-certificate, serviceName: %[6]s, webhookConfigurationName: %[7]s}
 kubeletAPI: {port: %[8]d}
 %[9]s
-`, env.ReleaseNamespace, env.ManagerAccount, freePort(t), freePort(t), freePort(t),
-		env.Release+"-webhook", env.Release, freePort(t), lines))
+`, env.ReleaseNamespace, env.ManagerAccount, env.FreePort(t), env.FreePort(t), env.FreePort(t),
+		env.Release+"-webhook", env.Release, env.FreePort(t), lines))
 	env.Must(t, err)
 	return config
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	env.Must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // get returns the answer to a request with a token, or without one if it is empty. It trusts any certificate.

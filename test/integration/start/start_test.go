@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -52,7 +51,7 @@ func TestAManagerWaitsForItsAPIServer(t *testing.T) {
 		server.next = next
 		return server
 	})
-	health, config := freePort(t), configuration(t)
+	health, config := env.FreePort(t), configuration(t)
 	config.Health.BindAddress = fmt.Sprintf("127.0.0.1:%d", health)
 	env.Run(t, func(ctx context.Context) error {
 		pod := manager.Pod{Namespace: env.ReleaseNamespace, IP: "127.0.0.1"}
@@ -122,15 +121,7 @@ webhook:
   port: %d
   selfManaged: {secretName: certificate, serviceName: webhook, webhookConfigurationName: webhook}
 kubeletAPI: {port: %d}
-`, env.ManagerAccount, freePort(t), freePort(t)))
+`, env.ManagerAccount, env.FreePort(t), env.FreePort(t)))
 	env.Must(t, err)
 	return config
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	env.Must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }

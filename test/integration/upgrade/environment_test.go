@@ -3,7 +3,6 @@ package upgrade
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,7 +108,7 @@ webhook:
   port: %d
   selfManaged: {secretName: %[5]s-webhook-certificate, serviceName: webhook, webhookConfigurationName: %[5]s}
 kubeletAPI: {enabled: false}
-`, roles, env.ReleaseNamespace, freePort(t), freePort(t), env.Release, cluster))
+`, roles, env.ReleaseNamespace, env.FreePort(t), env.FreePort(t), env.Release, cluster))
 	env.Must(t, err)
 	env.Run(t, func(ctx context.Context) error {
 		pod := manager.Pod{Namespace: env.ReleaseNamespace, IP: "127.0.0.1"}
@@ -119,14 +118,6 @@ kubeletAPI: {enabled: false}
 		}
 		return manager.Run(log.IntoContext(ctx, logger), in.Config, config, pod)
 	})
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	env.Must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // upgradeChart applies the objects of the present chart that concern sources, as `helm upgrade` does.
