@@ -137,6 +137,14 @@ func TestAPodThatANodeControllerMarkedIsReadyAgain(t *testing.T) {
 	}
 }
 
+func TestEachConditionIsThereOnce(t *testing.T) {
+	p := pod(ownedBy("apps/v1", "DaemonSet"))
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionFalse}}
+	if got := len(decide(p, true, now).Conditions); got != 3 {
+		t.Errorf("a pod that was not initialized has %d conditions, want 3", got)
+	}
+}
+
 func TestWhichPodsMayBeIdle(t *testing.T) {
 	ours := func(p *corev1.Pod) { p.Spec.SchedulerName = v1alpha1.SchedulerName }
 	admitted := func(p *corev1.Pod) {
