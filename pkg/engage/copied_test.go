@@ -42,6 +42,15 @@ func TestTheNamespacesWithCopiesAreBounded(t *testing.T) {
 	}
 }
 
+func TestASourceGrantIsReadOnce(t *testing.T) {
+	c := copiedBy(t, "shop")
+	c.Named()
+	c.named = sets.New("as read before")
+	if got := c.Named(); !got.Equal(sets.New("as read before")) {
+		t.Errorf("the SourceGrant was read again: %q", got)
+	}
+}
+
 func TestWhereCopiesAreRead(t *testing.T) {
 	byNamespace := copiedBy(t, "left", "used")
 	byNamespace.Note("used")

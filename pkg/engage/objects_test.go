@@ -59,3 +59,14 @@ func TestWhatATargetListsPassesTheGate(t *testing.T) {
 	}
 	<-target.Account.Exceeded() // One object is allowed.
 }
+
+func TestTheSizeOfAnObject(t *testing.T) {
+	object := &corev1.Service{}
+	object.Name = "web"
+	if got, want := sizeOf(object), int64(1024+object.Size()); got != want {
+		t.Errorf("the size is %d, want %d", got, want)
+	}
+	if got := sizeOf(struct{}{}); got != wire.Default().Object {
+		t.Errorf("the size of what has none is %d", got)
+	}
+}

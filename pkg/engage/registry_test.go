@@ -106,6 +106,7 @@ func TestObserversAreNotifiedOfNewPoliciesOfEngagedTargets(t *testing.T) {
 	}
 	registry.SetPolicy(target, weight(50)) // no news
 	registry.SetPolicy(target, weight(200))
+	registry.SetPolicy(newTarget("c2"), weight(300)) // another engagement, which has ended or has not begun
 	want := []string{"engaged admiralty-c2", "weight 200 for admiralty-c2"}
 	if diff := cmp.Diff(want, seen.log); diff != "" {
 		t.Errorf("notifications (-want +got):\n%s", diff)
