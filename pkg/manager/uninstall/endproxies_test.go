@@ -6,36 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
-
-// newSource returns a run in a source with these objects, and what it logs. Only a test in a bubble has its time.
-func newSource(t *testing.T, timeout time.Duration, objects ...client.Object) (*run, *strings.Builder) {
-	t.Helper()
-	index := func(o client.Object) []string {
-		return []string{o.(*corev1.Pod).Spec.SchedulerName} //nolint:forcetypeassert // It is one.
-	}
-	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
-		WithIndex(&corev1.Pod{}, "spec.schedulerName", index).Build()
-	roles := configv1alpha1.Roles{Source: new(true), Target: new(false)}
-	logged := &strings.Builder{}
-	return &run{
-		Options: Options{
-			Configuration: &configv1alpha1.Configuration{Roles: roles}, Pods: End, Timeout: timeout, Webhook: "pods",
-		},
-		client: c, clock: clock.RealClock{}, until: time.Now().Add(timeout),
-		log: funcr.New(func(_, line string) { logged.WriteString(line + "\n") }, funcr.Options{}),
-	}, logged
-}
 
 func unbound(owners ...metav1.OwnerReference) *corev1.Pod {
 	return &corev1.Pod{
@@ -69,8 +45,9 @@ func TestTheManagerHasTimeToEndThePodChaperonsOfProxiesWithoutANode(t *testing.T
 					objects = append(objects, test.proxy.DeepCopy())
 				}
 				began := time.Now()
-				r, _ := newSource(t, test.timeout, objects...)
-				if err := r.endProxies(t.Context(), !test.stopped); err != nil {
+				c := newCluster(t, test.timeout, objects...)
+				c.Configuration.Roles.Target = new(false)
+				if err := c.endProxies(t.Context(), !test.stopped); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took != test.want {
@@ -83,14 +60,86 @@ func TestTheManagerHasTimeToEndThePodChaperonsOfProxiesWithoutANode(t *testing.T
 
 func TestTheLogSaysHowToEndWhatPodsThatStayMayHaveInTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, logged := newSource(t, time.Minute, unbound())
-		if err := r.endProxies(t.Context(), true); err != nil {
+		c := newCluster(t, time.Minute, unbound())
+		if err := c.endProxies(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		const want = "kubectl --context CONTEXT delete podchaperons -n shop " +
 			"-l multicluster.admiralty.io/parent-uid=web-uid"
-		if !strings.Contains(logged.String(), want) {
-			t.Errorf("no %q in the log:\n%s", want, logged)
+		if !strings.Contains(c.logged.String(), want) {
+			t.Errorf("no %q in the log:\n%s", want, c.logged.String())
 		}
 	})
+}
+
+func TestTheLogNamesThePodsThatRemain(t *testing.T) {
+	bound := unbound()
+	bound.Spec.NodeName = "admiralty-c2"
+	ending, left := bound.DeepCopy(), bound.DeepCopy()
+	ending.Name, left.Name = "ending", "left"
+	for name, test := range map[string]struct {
+		last proxies
+		want []string // of the log, a line each
+	}{
+		"none":    {},
+		"pending": {proxies{pending: []corev1.Pod{*unbound()}}, []string{`"pods"=["shop/web"]`}},
+		"ending":  {proxies{ending: []corev1.Pod{*ending}}, []string{`"pods"=["shop/ending on admiralty-c2"]`}},
+		"left":    {proxies{left: []corev1.Pod{*left}}, []string{`"pods"=["shop/left on admiralty-c2"]`}},
+		"deleted": {last: proxies{remove: []corev1.Pod{*bound}}},
+		"two ways": {
+			proxies{ending: []corev1.Pod{*ending}, left: []corev1.Pod{*left}}, []string{"ending on", "left on"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, time.Minute)
+			c.logProxies(test.last)
+			lines := strings.Split(strings.TrimSuffix(c.logged.String(), "\n"), "\n")
+			if len(test.want) == 0 && c.logged.Len() > 0 || len(test.want) > 0 && len(lines) != len(test.want) {
+				t.Fatalf("logged:\n%s", c.logged.String())
+			}
+			for i, want := range test.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("no %s in the line\n%s", want, lines[i])
+				}
+			}
+		})
+	}
+}
+
+func TestTheLogNamesTheFirstPodsOnly(t *testing.T) {
+	for count, more := range map[int]string{firstPods: "", firstPods + 1: "and 1 more", firstPods + 2: "and 2 more"} {
+		pods := make([]corev1.Pod, count)
+		got := names(pods)
+		if more == "" && len(got) != firstPods ||
+			more != "" && (len(got) != firstPods+1 || got[firstPods] != more) {
+			t.Errorf("of %d pods, the log names %q", count, got)
+		}
+		if got := len(endCommands(pods)); got != firstPods {
+			t.Errorf("of %d pods, the log has %d commands", count, got)
+		}
+	}
+}
+
+func TestWhoseDelegatesTheManagerCanEnd(t *testing.T) {
+	proxy := unbound()
+	proxy.Spec.NodeName = "admiralty-c2"
+	for name, test := range map[string]struct {
+		status  corev1.ConditionStatus
+		manager bool
+		ends    bool
+	}{
+		"its node is ready":           {corev1.ConditionTrue, true, true},
+		"its node is not ready":       {corev1.ConditionFalse, true, false},
+		"nobody hears of its node":    {corev1.ConditionUnknown, true, false},
+		"no manager is there to ask":  {corev1.ConditionTrue, false, false},
+		"neither a manager nor ready": {corev1.ConditionFalse, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, time.Minute, proxy.DeepCopy(), virtualNode(test.status))
+			got, err := c.readProxies(t.Context(), test.manager)
+			if err != nil || len(got.remove)+len(got.left) != 1 || len(got.remove) == 1 != test.ends {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
 }

@@ -3,15 +3,17 @@ package uninstall
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clocktesting "k8s.io/utils/clock/testing"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -44,30 +46,16 @@ func TestDecideChaperons(t *testing.T) {
 	}
 }
 
-// newTarget returns a run with some time left, in a cluster with objects of sources.
-func newTarget(t *testing.T, left time.Duration, funcs interceptor.Funcs, objects ...client.Object) *run {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	return &run{
-		Options: Options{Pods: End, Notice: notice}, clock: clock, until: clock.Now().Add(left), log: logr.Discard(),
-		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build(),
-	}
-}
-
 func TestWithoutTimeToEndDelegatesTheirCopiesStay(t *testing.T) {
 	chaperon := &v1alpha1.PodChaperon{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	for name, left := range map[string]time.Duration{"none": 0, "less than sources need": notice} {
 		t.Run(name, func(t *testing.T) {
-			r := newTarget(t, left, interceptor.Funcs{}, chaperon) // Without a client to delete copies with.
-			if err := r.endDelegates(t.Context(), r.clock.Now()); !errors.Is(err, errNoTime) {
+			c := newCluster(t, left, chaperon)
+			if err := c.endDelegates(t.Context(), c.clock.Now()); !errors.Is(err, errNoTime) {
 				t.Errorf("got %v", err)
 			}
-			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(chaperon), chaperon); err != nil {
-				t.Error(err)
+			if len(c.done)+len(c.copies.Actions()) > 0 {
+				t.Errorf("it did %q to PodChaperons, and %v to copies", c.done, c.copies.Actions())
 			}
 		})
 	}
@@ -75,10 +63,11 @@ func TestWithoutTimeToEndDelegatesTheirCopiesStay(t *testing.T) {
 
 func TestAClusterWithoutOurKindsHasNoSources(t *testing.T) {
 	none := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: v1alpha1.GroupVersion.Group}}
-	r := newTarget(t, time.Hour, interceptor.Funcs{
+	c := newCluster(t, time.Hour)
+	c.client = interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return none },
 	})
-	if unused, err := r.unused(t.Context()); err != nil || !unused {
+	if unused, err := c.unused(t.Context()); err != nil || !unused {
 		t.Errorf("unused: %t, %v", unused, err)
 	}
 }
@@ -102,5 +91,79 @@ func TestProxiesAreWaitedForAsLongAsDelegatesOfSourcesCanEndAfterwards(t *testin
 				t.Errorf("got %s, want %s to %s", got, test.least, test.most)
 			}
 		})
+	}
+}
+
+func TestWhetherAClusterHasSources(t *testing.T) {
+	for name, objects := range map[string][]client.Object{
+		"a ClusterSource": {&v1alpha1.ClusterSource{ObjectMeta: named("", "c1")}},
+		"a Source":        {&v1alpha1.Source{ObjectMeta: named("shop", "c1")}},
+		"a PodChaperon":   {&v1alpha1.PodChaperon{ObjectMeta: named("shop", "of-a-source")}},
+		"nothing":         nil,
+	} {
+		unused, err := newCluster(t, time.Hour, objects...).unused(t.Context())
+		if err != nil || unused != (len(objects) == 0) {
+			t.Errorf("with %s, it is unused: %t, %v", name, unused, err)
+		}
+	}
+}
+
+// TestDelegatesOfSourcesEndOnceSourcesHaveNoticed has a PodChaperon that takes 20 s to end, and one that somebody else
+// deletes before.
+func TestDelegatesOfSourcesEndOnceSourcesHaveNoticed(t *testing.T) {
+	slow := func(name string) *v1alpha1.PodChaperon {
+		chaperon := &v1alpha1.PodChaperon{ObjectMeta: named("shop", name)}
+		chaperon.Finalizers = []string{"foregroundDeletion"}
+		return chaperon
+	}
+	for name, test := range map[string]struct {
+		time, takes time.Duration
+		ends        bool
+	}{
+		"there is time":         {time.Hour, notice + 19*time.Second + notice/4, true},
+		"there is not so much":  {notice + 10*time.Second, notice + 10*time.Second, false},
+		"there is little after": {notice + interval, notice + interval, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, test.time, slow("a"), slow("b"))
+				if err := c.client.Delete(t.Context(), slow("b")); err != nil {
+					t.Fatal(err)
+				}
+				c.done = nil
+				began := time.Now()
+				time.AfterFunc(notice+20*time.Second-time.Millisecond, func() {
+					all := &v1alpha1.PodChaperonList{}
+					_ = c.client.List(t.Context(), all)
+					for i := range all.Items {
+						all.Items[i].Finalizers = nil
+						_ = c.client.Update(t.Context(), &all.Items[i])
+					}
+				})
+				if err := c.deleteChaperons(t.Context(), began); err != nil {
+					t.Error(err)
+				}
+				took := time.Since(began)
+				if took < test.takes || took >= test.takes+interval+interval/4 {
+					t.Errorf("it took %s, want %s", took, test.takes)
+				}
+				if diff := cmp.Diff([]string{"delete PodChaperon a"}, c.done); diff != "" {
+					t.Errorf("unexpected writes (-want +got):\n%s", diff)
+				}
+				if got := !strings.Contains(c.logged.String(), "have not ended in time"); got != test.ends {
+					t.Errorf("the log says that they have ended: %t", got)
+				}
+			})
+		})
+	}
+}
+
+func TestCopiesThatCannotBeDeletedAreAnError(t *testing.T) {
+	c := newCluster(t, time.Hour)
+	c.copies.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errRefused
+	})
+	if err := c.endDelegates(t.Context(), c.clock.Now()); !errors.Is(err, errRefused) {
+		t.Errorf("error is %v", err)
 	}
 }

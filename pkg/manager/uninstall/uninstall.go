@@ -80,6 +80,10 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, options.Timeout+deleteTimeout)
 	defer cancel()
+	return r.do(ctx)
+}
+
+func (r *run) do(ctx context.Context) error {
 	manager, err := r.readManager(ctx)
 	if err != nil {
 		return err
