@@ -27,7 +27,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{InUse: newInUse(nil, nil, "https://192.0.2.100:6443"), t: t}
+	c := &cluster{InUse: New(nil, nil, "https://192.0.2.100:6443"), t: t}
 	c.OnChange(func(proxy types.NamespacedName) { c.changed = append(c.changed, proxy.Name) })
 	return c
 }

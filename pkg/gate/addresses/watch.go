@@ -53,7 +53,7 @@ func Register(mgr manager.Manager) (*InUse, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a cache of Services: %w", err)
 	}
-	u := newInUse(mgr.GetCache(), own, mgr.GetConfig().Host)
+	u := New(mgr.GetCache(), own, mgr.GetConfig().Host)
 	leads := manager.RunnableFunc(func(context.Context) error { u.asked(); return nil })
 	return u, errors.Join(mgr.Add(u), mgr.Add(leads))
 }
