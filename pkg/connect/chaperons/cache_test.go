@@ -416,4 +416,8 @@ func TestANamespaceIsForgottenOnlyWhenItIsEmptyAndNotUsed(t *testing.T) {
 	s.in("empty").Add(chaperon("empty", "empty1"))
 	expect(t, "in the namespace that is used again", []string{"empty1"}, names(t, c, client.InNamespace("empty")))
 	waittest.Succeeds(t, j.has("seen empty1", "seen full1"))
+
+	s.clock.Step(forgetAfter)
+	c.Forget(keep)
+	expect(t, "watched when the refused one is not used", "[empty full needed]", watched())
 }
