@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
@@ -231,16 +232,22 @@ func (w *world) eventually(check func() error) {
 	}
 }
 
-// stored returns the entry of the target in the Secret.
-func (w *world) stored() (entry, bool) {
+// secret returns the Secret of renewed tokens, as it is in the API server.
+func (w *world) secret() *corev1.Secret {
 	w.t.Helper()
-	secret, err := w.secrets.CoreV1().Secrets(secretName().Namespace).Get(
-		w.t.Context(), secretName().Name, metav1.GetOptions{})
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	secret, err := w.secrets.Tracker().Get(secrets, secretName().Namespace, secretName().Name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return secret.DeepCopyObject().(*corev1.Secret) //nolint:forcetypeassert // It is one.
+}
+
+// stored returns the entry of the target in the Secret.
+func (w *world) stored() (entry, bool) {
+	w.t.Helper()
 	var e entry
-	raw, ok := secret.Data[keyOf(translate.TargetID(key()), fingerprintOf(w.config))]
+	raw, ok := w.secret().Data[keyOf(translate.TargetID(key()), fingerprintOf(w.config))]
 	if ok && json.Unmarshal(raw, &e) != nil {
 		w.t.Fatalf("entry %q", raw)
 	}
