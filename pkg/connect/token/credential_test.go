@@ -164,6 +164,7 @@ func TestTokensThatTargetsMustNotMakeUsKeep(t *testing.T) {
 		"one that is too long":   issued(account+strings.Repeat("x", maxLength), start, time.Hour),
 		"one that never expires": jwt(map[string]any{"sub": account, "iat": start.Unix()}),
 		"one that has expired":   issued(account, start, -time.Hour),
+		"one that lives no time": issued(account, start, 0),
 		"one with a line break":  issued(account, start, time.Hour) + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +172,20 @@ func TestTokensThatTargetsMustNotMakeUsKeep(t *testing.T) {
 				t.Error("it is accepted")
 			}
 		})
+	}
+}
+
+func TestTheLongestTokenIsKept(t *testing.T) {
+	claims := map[string]any{"sub": account, "iat": start.Unix(), "exp": start.Unix() + 60, "x": ""}
+	for length := 0; len(jwt(claims)) < maxLength; length++ {
+		claims["x"] = strings.Repeat("x", length)
+	}
+	token := jwt(claims)
+	if len(token) != maxLength {
+		t.Fatalf("the token has %d bytes, want %d", len(token), maxLength)
+	}
+	if _, err := renewedAt(token, start); err != nil {
+		t.Error(err)
 	}
 }
 

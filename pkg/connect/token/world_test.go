@@ -116,6 +116,13 @@ func (c *cluster) requests() []int64 {
 	return c.asked
 }
 
+// all returns the number of all requests.
+func (c *cluster) all() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.accepted)
+}
+
 // world is a source with one target.
 type world struct {
 	t        *testing.T
@@ -243,11 +250,14 @@ func (w *world) secret() *corev1.Secret {
 	return secret.DeepCopyObject().(*corev1.Secret) //nolint:forcetypeassert // It is one.
 }
 
+// key is that of the target's entry in the Secret.
+func (w *world) key() string { return keyOf(translate.TargetID(key()), fingerprintOf(w.config)) }
+
 // stored returns the entry of the target in the Secret.
 func (w *world) stored() (entry, bool) {
 	w.t.Helper()
 	var e entry
-	raw, ok := w.secret().Data[keyOf(translate.TargetID(key()), fingerprintOf(w.config))]
+	raw, ok := w.secret().Data[w.key()]
 	if ok && json.Unmarshal(raw, &e) != nil {
 		w.t.Fatalf("entry %q", raw)
 	}
