@@ -61,7 +61,7 @@ if [[ ${#started[@]} -gt 0 ]]; then
   .local/bin/clusters up "${started[@]}"
 fi
 make deploy
-tags=e2e timeout=40m
+tags=e2e timeout=120m
 if [[ -n ${E2E_LONG:-} ]]; then
   tags=e2e,long timeout=180m
 fi
@@ -78,4 +78,4 @@ echo "==> with a third cluster, and simulated nodes for many pods"
 started+=(c3)
 .local/bin/clusters up c1 c2 c3 --fake-nodes 2 # The clusters are equal, so that the scheduler spreads pods over all.
 make deploy
-logged go test -race -vet=off -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 30m ./test/e2e
+logged go test -race -vet=off -tags "$tags,three" -run '^TestFollowing' -count=1 -v -timeout 60m ./test/e2e

@@ -92,7 +92,7 @@ func TestManyLargeRequestsDoNotKeepSmallOnesWaiting(t *testing.T) {
 	} {
 		within := arriveWithin
 		if want != http.StatusOK {
-			within = 100 * time.Millisecond
+			within = 2 * time.Second // Its first part must arrive by then.
 		}
 		s, server := newBounded(t, within, false)
 		if !s.room.TryAcquire(roomForLarge) {

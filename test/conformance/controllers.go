@@ -310,7 +310,7 @@ func endpoints(ctx context.Context, s *side) error {
 		return err
 	}
 	pod := withData(newPod("pod"))
-	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1,
+	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 10, FailureThreshold: 1,
 		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{
 			Command: []string{program, "fail", "/data/runs", "2", "1", "exit"},
 		}},

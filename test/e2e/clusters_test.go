@@ -31,7 +31,7 @@ import (
 )
 
 // patience is the time after which a test stops waiting for a condition.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // cluster is one of the clusters that `make clusters-up` started.
 type cluster struct {

@@ -136,23 +136,6 @@ func (w *world) nodeBecomes(t *testing.T, name string, want corev1.ConditionStat
 	})
 }
 
-// takesPods waits until nothing keeps new pods away from a node. A target that was away must answer well for a while.
-func (w *world) takesPods(t *testing.T, name string) {
-	t.Helper()
-	within(t, 2*time.Minute, "node "+name+" without taints of outages", func(ctx context.Context) error {
-		node := &corev1.Node{}
-		if err := w.c1.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			return err
-		}
-		for _, taint := range node.Spec.Taints {
-			if taint.Key != v1alpha1.LabelNodeProvider {
-				return fmt.Errorf("it has the taint %s", taint.Key)
-			}
-		}
-		return nil
-	})
-}
-
 // isEmpty waits until no pods of earlier tests count in any cluster, so that all have the same room.
 func (w *world) isEmpty(t *testing.T) {
 	t.Helper()

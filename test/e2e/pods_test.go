@@ -59,7 +59,8 @@ func (w *world) webServer(replicas int32) *appsv1.Deployment {
 		ProbeHandler: corev1.ProbeHandler{
 			HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intOrString(8080)},
 		},
-		PeriodSeconds: 1,
+		PeriodSeconds:  1,
+		TimeoutSeconds: 10, // A busy machine must not make a pod unready.
 	}
 	template.Spec.TerminationGracePeriodSeconds = new(int64(5))
 	return &appsv1.Deployment{

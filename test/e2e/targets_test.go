@@ -61,6 +61,7 @@ func TestABrokenTargetSaysWhyAndDisturbsNobody(t *testing.T) {
 	})
 	w.says(t, "broken", v1alpha1.ReasonUnreachable)
 
+	w.takePods(t)
 	create(t, w.c1, w.webServer(6))
 	w.spread(t, w.quiet(t, 6))
 	for _, name := range []string{"c1", "c2"} {

@@ -112,7 +112,7 @@ func (w *three) deploy(t *testing.T, replicas int32) {
 		},
 	}
 	container := &spec.Containers[0]
-	container.Args = []string{"serve", "--drain", "5s"}
+	container.Args = []string{"serve", "--drain", "10s"}
 	container.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}
 	container.VolumeMounts = []corev1.VolumeMount{
 		{Name: "greeting", MountPath: "/greeting"},
@@ -180,7 +180,7 @@ func (w *three) clients(t *testing.T) {
 						"--every",
 						"50ms",
 						"--timeout",
-						"5s",
+						"15s",
 						"http://" + service.Spec.ClusterIP + "/",
 					},
 					Resources: corev1.ResourceRequirements{

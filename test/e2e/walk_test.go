@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 )
 
 func intOrString(port int) intstr.IntOrString { return intstr.FromInt(port) }
@@ -35,8 +37,34 @@ func (w *world) explainAll(t *testing.T, p *placement) {
 	}
 }
 
+// takePods waits until nothing keeps new pods away from the virtual nodes. A target that was away, or slow, must answer
+// well for a while.
+func (w *world) takePods(t *testing.T) {
+	t.Helper()
+	w.takesPods(t, "admiralty-c1")
+	w.takesPods(t, "admiralty-c2")
+}
+
+// takesPods waits until nothing keeps new pods away from a node. A target that was away must answer well for a while.
+func (w *world) takesPods(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "node "+name+" without taints of outages", func(ctx context.Context) error {
+		node := &corev1.Node{}
+		if err := w.c1.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		for _, taint := range node.Spec.Taints {
+			if taint.Key != v1alpha1.LabelNodeProvider {
+				return fmt.Errorf("it has the taint %s", taint.Key)
+			}
+		}
+		return nil
+	})
+}
+
 func TestTenReplicasRunInBothClusters(t *testing.T) {
 	w := setUp(t)
+	w.takePods(t)
 	create(t, w.c1, w.webServer(10))
 	w.spread(t, w.quiet(t, 10))
 }
@@ -63,6 +91,7 @@ func TestDrainHonoursTheBudgetAndUncordonLetsPodsBack(t *testing.T) {
 			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 		},
 	})
+	w.takePods(t)
 	create(t, w.c1, w.webServer(10))
 	w.spread(t, w.quiet(t, 10))
 	t.Cleanup(func() {

@@ -175,7 +175,7 @@ func killing(name string, leader bool) begin {
 // leader would place again what the last one has placed there, unless it looks.
 func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
 	for range 8 {
-		if err := startTask(ctx, l, r); err != nil {
+		if err := l.create(ctx, l.drawTask(r)); err != nil {
 			return nil, err
 		}
 	}
@@ -184,7 +184,7 @@ func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
 	if err != nil {
 		return repair, err
 	}
-	return repair, l.kubectl(ctx, "cordon", "admiralty-"+target)
+	return repair, l.kubectl(ctx, "cordon", "admiralty-"+target, "--request-timeout=30s")
 }
 
 func freezingManager(name string) begin {
@@ -263,27 +263,28 @@ func withoutSecret(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 
 // swapping lets the name of the target lead to another cluster: the source itself.
 func swapping(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
-	secret, err := l.secret(ctx)
+	right, err := l.secret(ctx)
 	if err != nil {
 		return nil, err
 	}
-	right := secret.DeepCopy()
 	wrong, err := run(ctx, "kubectl", "config", "view", "--raw", "--minify", "--flatten", "--context", source)
 	if err != nil {
 		return nil, err
 	}
-	for key := range secret.Data {
-		secret.Data[key] = []byte(wrong)
+	swapped := map[string][]byte{}
+	for key := range right.Data {
+		swapped[key] = []byte(wrong)
 	}
-	back := func(ctx context.Context) error {
+	write := func(ctx context.Context, data map[string][]byte) error {
 		now, err := l.secret(ctx)
 		if err != nil {
 			return err
 		}
-		now.Data = right.Data
+		now.Data = data
 		return l.clusters[source].Update(ctx, now)
 	}
-	return back, l.clusters[source].Update(ctx, secret)
+	back := func(ctx context.Context) error { return write(ctx, right.Data) }
+	return back, until(ctx, func(ctx context.Context) error { return write(ctx, swapped) })
 }
 
 // revoking takes all rights of the source in the target, as after a theft, and connects anew later.

@@ -139,7 +139,7 @@ func TestTheFencedPodIsPlacedInTheTarget(t *testing.T) {
 	pod := newFencedPod("a")
 	pod.Spec.NodeName, pod.Status.Phase = "admiralty-"+source, corev1.PodRunning
 	l := newLab(t, "echo $* >> asked", pod)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := l.placeFenced(ctx, fenced); err == nil {
 		t.Error("it stays in the source, and counts as placed")
@@ -187,7 +187,7 @@ func TestAnOperationThatFindsNothingDoesNotCount(t *testing.T) {
 		kubectl string
 		do      func(context.Context, *lab, *rand.Rand) error
 	}{
-		"no pod":      {do: deleteProxy([]string{web})},
+		"no pod":      {do: deleteProxy(checker.Deleted, web)},
 		"no such app": {do: deleteInTarget("pod", []string{db})},
 		"no delegate": {kubectl: "echo No resources found", do: deleteInTarget("pod", []string{task})},
 		"cordoned": {

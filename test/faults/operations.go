@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -51,10 +52,10 @@ func operations() []operation {
 			l.history.Changes(web)
 			return l.kubectl(ctx, "rollout", "restart", "deployment/web")
 		}},
-		{name: "a pod of the StatefulSet is deleted", counts: true, moves: true, do: deleteProxy([]string{db, fenced})},
-		{name: "a pod is deleted", counts: true, do: deleteProxy([]string{web, task})},
-		{name: "a pod is deleted by force", counts: true, do: deleteProxy(
-			[]string{web, task}, "--grace-period=0", "--force")},
+		{name: "a pod of the StatefulSet is deleted", counts: true, moves: true,
+			do: deleteProxy(checker.Deleted, db, fenced)},
+		{name: "a pod is deleted", counts: true, do: deleteProxy(checker.Deleted, web, task)},
+		{name: "a pod is deleted by force", counts: true, do: deleteProxy(checker.DeletedByForce, web, task)},
 		{name: "a delegate is deleted", counts: true, moves: true,
 			do: deleteInTarget("pod", []string{web, task, db, fenced, alone})},
 		{name: "a PodChaperon is deleted", counts: true, do: deleteInTarget(
@@ -94,7 +95,7 @@ func drain() operation {
 		name: "the virtual node is drained alone", counts: true, timed: true, prepare: placeWeb,
 		do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			drained := make(chan error, 1)
-			go func() { drained <- l.drain(ctx, 2*time.Minute) }()
+			go func() { drained <- l.drain(ctx, 2*restWithin) }()
 			ticker := time.NewTicker(pollEvery)
 			defer ticker.Stop()
 			for {
@@ -116,12 +117,16 @@ func drain() operation {
 
 // placeWeb has all pods of the Deployment run in the target.
 func placeWeb(ctx context.Context, l *lab) error {
-	if err := l.kubectl(ctx, "cordon", "admiralty-"+source); err != nil {
+	if err := until(ctx, func(ctx context.Context) error {
+		return l.kubectl(ctx, "cordon", "admiralty-"+source)
+	}); err != nil {
 		return err
 	}
 	defer func() { _ = l.uncordon(context.WithoutCancel(ctx), source) }()
 	l.history.Changes(web)
-	if err := l.kubectl(ctx, "rollout", "restart", "deployment/web"); err != nil {
+	if err := until(ctx, func(ctx context.Context) error {
+		return l.kubectl(ctx, "rollout", "restart", "deployment/web")
+	}); err != nil {
 		return err
 	}
 	return until(ctx, func(ctx context.Context) error {
@@ -148,7 +153,8 @@ func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
 	l.history.Drains(target, true)
 	defer l.history.Drains(target, false)
 	return l.kubectl(ctx, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced,alone)",
-		"--ignore-daemonsets", "--timeout="+timeout.String())
+		"--ignore-daemonsets", "--timeout="+timeout.String(),
+		"--request-timeout=1m") // kubectl ends a drain with the first request that is too slow.
 }
 
 // proxies returns the pods of the source with this label app. Delegates in the source are others.
@@ -173,9 +179,13 @@ func (l *lab) readyPods(ctx context.Context, app string) (int, error) {
 }
 
 func startTask(ctx context.Context, l *lab, r *rand.Rand) error {
+	return l.clusters[source].Create(ctx, l.drawTask(r))
+}
+
+func (l *lab) drawTask(r *rand.Rand) *corev1.Pod {
 	name := fmt.Sprintf("task-%08x", r.Uint32())
 	lasts := time.Duration(1+r.IntN(20)) * time.Second
-	return l.clusters[source].Create(ctx, l.task(name, lasts, r.IntN(4)))
+	return l.task(name, lasts, r.IntN(4))
 }
 
 func startJob(ctx context.Context, l *lab, r *rand.Rand) error {
@@ -210,18 +220,23 @@ func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.P
 	return &pods.Items[r.IntN(len(pods.Items))], nil
 }
 
-func deleteProxy(apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
-	asked := checker.Deleted
-	if slices.Contains(how, "--force") {
-		asked = checker.DeletedByForce
-	}
+// deleteProxy deletes a pod of one of the apps: this very one, and not the next one of its name.
+func deleteProxy(asked checker.How, apps ...string) func(context.Context, *lab, *rand.Rand) error {
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
 		pod, err := l.anyOf(ctx, r, apps)
 		if err != nil {
 			return err
 		}
 		l.history.Allow(pod.UID, asked)
-		return l.kubectl(ctx, append([]string{"delete", "pod", pod.Name, "--wait=false"}, how...)...)
+		options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
+		if asked == checker.DeletedByForce {
+			options = append(options, client.GracePeriodSeconds(0))
+		}
+		err = l.clusters[source].Delete(ctx, pod, options...)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return errNothing
+		}
+		return err
 	}
 }
 

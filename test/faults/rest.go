@@ -244,8 +244,10 @@ func (l *lab) sweep(ctx context.Context) error {
 			l.history.Allow(pod.UID, checker.Deleted)
 		}
 	}
-	if err := l.kubectl(ctx, "delete", "pods", "--selector=app=task", "--wait=false"); err != nil {
-		return err
-	}
-	return l.kubectl(ctx, "delete", "jobs", "--all", "--wait=false")
+	return until(ctx, func(ctx context.Context) error {
+		if err := l.kubectl(ctx, "delete", "pods", "--selector=app=task", "--wait=false"); err != nil {
+			return err
+		}
+		return l.kubectl(ctx, "delete", "jobs", "--all", "--wait=false")
+	})
 }

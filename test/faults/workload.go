@@ -90,9 +90,12 @@ func (l *lab) createWorkload(ctx context.Context) error {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 	}
 	serving := template(web)
-	serving.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
-		HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt(8080)},
-	}}
+	serving.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+		PeriodSeconds: 1, TimeoutSeconds: 10, // A busy machine must not make a pod unready.
+		ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt(8080)},
+		},
+	}
 	// An end that takes a while shows whether the next pod waits for it.
 	storing := template(db, "serve", "--drain=2s")
 	storing.Spec.TerminationGracePeriodSeconds = new(int64(5))
@@ -124,11 +127,19 @@ func (l *lab) createWorkload(ctx context.Context) error {
 		l.pod("kept-2", inTarget(target, template(kept))),
 	}
 	for _, object := range objects {
-		if err := l.clusters[source].Create(ctx, object); err != nil {
+		if err := l.create(ctx, object); err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// create creates an object of the source. It tries again if the API server does not answer in time.
+func (l *lab) create(ctx context.Context, object client.Object) error {
+	return until(ctx, func(ctx context.Context) error {
+		next := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // It is one.
+		return client.IgnoreAlreadyExists(l.clusters[source].Create(ctx, next))
+	})
 }
 
 func (l *lab) pod(name string, t corev1.PodTemplateSpec) *corev1.Pod {

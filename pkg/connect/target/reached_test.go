@@ -72,8 +72,10 @@ func TestATargetThatCostsTooMuchPausesForLongerEachTime(t *testing.T) {
 		if _, ok := r.options.Registry.ByKey(keyC2); ok {
 			t.Error("it is still engaged")
 		}
-		waittest.Eventually(t, "it pauses", r.clock.HasWaiters)
-		r.clock.Step(2 * firstPenalty)
+		waittest.Eventually(t, "the pause ends", func() bool {
+			r.clock.Step(firstPenalty)
+			return r.findingAbout(keyC2, r.want).condition.Reason != v1alpha1.ReasonOverBudget
+		})
 	}
 }
 

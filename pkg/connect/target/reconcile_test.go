@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,6 +142,11 @@ func TestAWorkingConnectionGoesOnWithoutItsSecret(t *testing.T) {
 	waittest.Eventually(t, "it is connected by its Secret", func() bool {
 		s.reconciles(t)
 		return s.wants() != nil && s.wants().config != nil
+	})
+	waittest.Eventually(t, "its Secret is watched", func() bool { // Fakes lose what is deleted before.
+		return slices.ContainsFunc(s.clients.Actions(), func(a clienttesting.Action) bool {
+			return a.Matches("watch", "secrets")
+		})
 	})
 	l := s.connections.loops[keyC2]
 	l.mu.Lock()

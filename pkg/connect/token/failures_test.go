@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -104,9 +103,9 @@ func TestWithoutAnswersAReplicaBorrowsNothing(t *testing.T) {
 	w.attach(w.config)
 	w.clock.Step(life / 2)
 	w.renewed()
-	for name, answer := range map[string]clienttesting.ReactionFunc{
-		"no answer": func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errAway },
-		"no token": func(clienttesting.Action) (bool, runtime.Object, error) {
+	for name, answer := range map[string]func() (bool, runtime.Object, error){
+		"no answer": func() (bool, runtime.Object, error) { return true, nil, errAway },
+		"no token": func() (bool, runtime.Object, error) {
 			secret := w.secret()
 			for key := range secret.Data {
 				secret.Data[key] = []byte("{")
@@ -114,12 +113,11 @@ func TestWithoutAnswersAReplicaBorrowsNothing(t *testing.T) {
 			return true, secret, nil
 		},
 	} {
-		w.secrets.PrependReactor("get", "secrets", answer)
+		w.answer("get", answer)
 		borrowed, err := newRenewer(w).Borrow(t.Context(), key(), w.config, wire.Dial{})
 		if err != nil || borrowed != w.config {
 			t.Errorf("%s: another configuration is used, and the error is %v", name, err)
 		}
-		w.secrets.ReactionChain = w.secrets.ReactionChain[1:]
 	}
 }
 
@@ -166,8 +164,10 @@ func TestWhatCannotBeWrittenIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	w.eventually(func() error { // The login may have set its timer a step ago.
-		w.clock.Step(retry)
+	w.eventually(func() error {
+		if w.clock.HasWaiters() { // Nobody else waits.
+			w.clock.Step(retry)
+		}
 		target := &v1alpha1.ClusterTarget{}
 		if err := w.client.Get(t.Context(), key(), target); err != nil {
 			return err
@@ -182,7 +182,7 @@ func TestTokensThatCannotBeDeletedAreTriedAgain(t *testing.T) {
 	w.clock.Step(life / 2)
 	w.renewed()
 	refused := make(chan struct{})
-	w.secrets.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+	w.answer("patch", func() (bool, runtime.Object, error) {
 		select {
 		case <-refused:
 			return false, nil, nil
@@ -215,8 +215,7 @@ func TestTheStatusSaysWhyATokenIsNotKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.secrets.PrependReactor("patch", "secrets",
-				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
+			w.answer("patch", func() (bool, runtime.Object, error) { return true, nil, test.err })
 			w.attach(w.config)
 			w.clock.Step(life / 2)
 			w.waitStatus(expires(w.clock.Now().Add(life), test.want))

@@ -189,7 +189,9 @@ func TestOnlyATargetThatMayHaveAnEntryIsRemembered(t *testing.T) {
 	if !remembered() {
 		t.Error("a target with a stored token is not remembered")
 	}
-	w.renewer.current = map[string]string{id: ""}
+	w.renewer.mu.Lock()
+	w.renewer.current[id] = ""
+	w.renewer.mu.Unlock()
 	if err := w.renewer.store.remove(t.Context(), []string{w.key()}); err != nil {
 		t.Fatal(err)
 	}

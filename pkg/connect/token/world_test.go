@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,7 +51,9 @@ type cluster struct {
 	answer   func() (int, string)
 	denies   bool     // says that the source may not renew its token
 	asked    []int64  // the seconds of each TokenRequest
-	accepted []string // the token of each request
+	accepted []string // the token of each request for the version
+
+	requested int // the number of all requests
 }
 
 // serve starts a target's API server, which answers TokenRequests with a code, and a token if that is 201.
@@ -59,7 +63,10 @@ func serve(t *testing.T, answer func() (int, string)) *cluster {
 	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.accepted = append(c.accepted, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		c.requested++
+		if r.URL.Path == "/version" {
+			c.accepted = append(c.accepted, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		}
 		if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
 			c.review(t, w)
 			return
@@ -120,7 +127,7 @@ func (c *cluster) requests() []int64 {
 func (c *cluster) all() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.accepted)
+	return c.requested
 }
 
 // world is a source with one target.
@@ -129,6 +136,7 @@ type world struct {
 	clock    *clocktesting.FakeClock
 	target   *cluster
 	secrets  *fake.Clientset
+	answers  atomic.Pointer[clienttesting.ReactionFunc] // what the API server answers about Secrets, unless nil
 	client   client.Client
 	recorder *events.FakeRecorder
 	renewer  *Renewer
@@ -155,6 +163,12 @@ func newWorld(t *testing.T) *world {
 	w.secrets = fake.NewClientset(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: secretName().Namespace, Name: secretName().Name},
 	})
+	w.secrets.PrependReactor("*", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if answer := w.answers.Load(); answer != nil {
+			return (*answer)(a)
+		}
+		return false, nil, nil
+	})
 	w.client = clientfake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.ClusterTarget{}, &v1alpha1.Target{}).
 		WithObjects(
@@ -165,6 +179,16 @@ func newWorld(t *testing.T) *world {
 	w.config.Insecure = true
 	w.run()
 	return w
+}
+
+// answer has the API server of the source answer requests of a verb about Secrets.
+func (w *world) answer(verb string, with func() (bool, runtime.Object, error)) {
+	w.answers.Store(new(clienttesting.ReactionFunc(func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetVerb() != verb {
+			return false, nil, nil
+		}
+		return with()
+	})))
 }
 
 // newRenewer returns another Renewer, which has not started.

@@ -56,6 +56,8 @@ func TestAPodWaitsForATargetThatCannotBeAsked(t *testing.T) {
 func TestAClaimThatIsGivenUpIsCopiedElsewhere(t *testing.T) {
 	_, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
+	// An empty copy would be taken back some seconds after it is given up.
+	bind(t, c2.Cluster, original)
 	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String()) // The copy is known from now on.
 
 	c2.Lose()

@@ -292,7 +292,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 
 	t.Run("an address that leads nowhere is reported", func(t *testing.T) {
 		mustFail(t, "ClusterTarget nowhere did not become Connected in time: Unreachable: ", path,
-			"connect", "nowhere", "--target-context", "c2", "--server", "https://127.0.0.1:1", "--timeout", "10s")
+			"connect", "nowhere", "--target-context", "c2", "--server", "https://127.0.0.1:1", "--timeout", "20s")
 		expectSays(t, mustRun(t, path, "status"), "ClusterTarget nowhere is not connected (Unreachable)")
 	})
 	t.Run("a mistyped context is reported", func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestConnectNeedsTheChartAndTheManager(t *testing.T) {
 	mustFail(t, `not installed in the cluster of context "bare"`, path, "connect", "bare", "--target-context", "bare")
 	mustFail(t, `not installed in the cluster of context "bare"`, path, "status", "--context", "bare")
 	mustFail(t, "no manager looked at ClusterTarget unattended in time", path,
-		"connect", "unattended", "--self", "--timeout", "3s")
+		"connect", "unattended", "--self", "--timeout", "10s")
 	env.Must(t, bare.Stop())
 	mustFail(t, `asking the cluster of context "bare"`, path, "status", "--context", "bare")
 }

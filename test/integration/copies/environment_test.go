@@ -24,7 +24,7 @@ import (
 )
 
 // grace is how long copies stay without a need: long enough to touch a copy in time on a busy machine.
-const grace = 3 * time.Second
+const grace = 8 * time.Second
 
 // target is a target cluster with the chart's roles and policy; the tests share it.
 var target *env.Cluster

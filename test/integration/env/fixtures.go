@@ -1,10 +1,16 @@
 package env
 
 import (
+	"context"
+	"errors"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
@@ -77,15 +83,26 @@ func VirtualNode(name string) *corev1.Node {
 	return node
 }
 
-// ForbidAll has a quota, which it returns, refuse every object of a resource in a namespace. It plays the controller of
-// quotas.
+// ForbidAll has a quota, which it returns, refuse every object of a resource in a namespace, and Leases. It plays the
+// controller of quotas, and waits until the API server knows.
 func ForbidAll(t T, c *Cluster, namespace string, resource corev1.ResourceName) *corev1.ResourceQuota {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: Meta(namespace, "none")}
-	quota.Spec.Hard = corev1.ResourceList{resource: {}}
+	quota.Spec.Hard = corev1.ResourceList{resource: {}, "count/leases.coordination.k8s.io": {}}
 	Create(t, c, quota)
 	ChangeStatus(t, c, quota, func(q *corev1.ResourceQuota) {
 		q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: q.Spec.Hard}
+	})
+	Eventually(t, func(ctx context.Context) error {
+		probe := &coordinationv1.Lease{ObjectMeta: Meta(namespace, "probe")}
+		err := c.Client.Create(ctx, probe, client.DryRunAll)
+		switch {
+		case err == nil:
+			return errors.New("the quota does not hold yet")
+		case apierrors.IsForbidden(err):
+			return nil
+		}
+		return err
 	})
 	return quota
 }

@@ -60,12 +60,10 @@ func (c *Cluster) Grant(t T, user, namespace string, rules ...rbacv1.PolicyRule)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: rules}
 	Create(t, c, role)
 	c.BindRole(t, user, namespace, role.Name)
-	for i := range rules {
-		c.waitAllowed(t, user, namespace, &rules[i])
-	}
 }
 
-// BindRole gives a user the rights of a ClusterRole in a namespace, or everywhere if that is empty.
+// BindRole gives a user the rights of a ClusterRole in a namespace, or everywhere if that is empty. It waits until the
+// API server knows.
 func (c *Cluster) BindRole(t T, user, namespace, clusterRole string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: "test-"}
@@ -75,6 +73,12 @@ func (c *Cluster) BindRole(t T, user, namespace, clusterRole string) {
 		Create(t, c, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
 	} else {
 		Create(t, c, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
+	}
+	role := Get(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: clusterRole}})
+	for i := range role.Rules {
+		if rule := &role.Rules[i]; len(rule.Resources) > 0 {
+			c.waitAllowed(t, user, namespace, rule)
+		}
 	}
 }
 

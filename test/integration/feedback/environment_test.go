@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,8 +31,9 @@ import (
 var (
 	source, target *env.Cluster
 	registry       *engage.Registry
-	// writes are the manager's writes to pods: method and path.
-	writes env.Journal
+	// writes are the manager's writes to pods: method and path. conflicts are those that changed nothing, because the
+	// manager's cache lagged. They are written again.
+	writes, conflicts env.Journal
 	// clock is the manager's clock.
 	clock *clocktesting.FakePassiveClock
 	// keys are the source's.
@@ -45,12 +47,8 @@ func setUp(t env.T) {
 	source, target = clusters[0], clusters[1]
 	clock = clocktesting.NewFakePassiveClock(time.Now())
 	keys = proof.Generate(clock.Now())
-	login := env.Intercept(source.Config, func(r *http.Request) *http.Response {
-		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pods/") {
-			writes.Add(r.Method + " " + r.URL.Path + " ")
-		}
-		return nil
-	})
+	login := rest.CopyConfig(source.Config)
+	login.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorder{next} })
 	var manager ctrl.Manager
 	env.RunManager(t, login, func(mgr ctrl.Manager) error {
 		manager = mgr
@@ -71,10 +69,27 @@ func setUp(t env.T) {
 	env.WaitForCache(t, manager.GetCache())
 }
 
-// writesOf returns how often the manager wrote to a pod: its status, and the rest.
+// recorder records writes to pods.
+type recorder struct{ next http.RoundTripper }
+
+func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet || !strings.Contains(request.URL.Path, "/pods/") {
+		return r.next.RoundTrip(request)
+	}
+	entry := request.Method + " " + request.URL.Path + " "
+	writes.Add(entry)
+	answer, err := r.next.RoundTrip(request)
+	if err == nil && answer.StatusCode == http.StatusConflict {
+		conflicts.Add(entry)
+	}
+	return answer, err
+}
+
+// writesOf returns how often the manager wrote to a pod: its status, and the rest. Conflicts do not count.
 func writesOf(pod *corev1.Pod) (status, others int) {
 	path := " /api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name
-	return len(writes.With(path + "/status ")), len(writes.With(path + " "))
+	count := func(path string) int { return len(writes.With(path)) - len(conflicts.With(path)) }
+	return count(path + "/status "), count(path + " ")
 }
 
 // engaged engages the target c2 in a new namespace until the test ends. The manager's clock shows the time of the API

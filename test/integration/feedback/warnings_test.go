@@ -1,12 +1,14 @@
 package feedback
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -32,7 +34,13 @@ func TestATargetThatLiesAboutWarningsCostsLittle(t *testing.T) {
 	report(t, c, corev1.PodRunning, lies...)
 	env.WaitForEvent(t, source, proxy, "R0", "endless")
 	waitForWorkers(t, c2)
-	events := env.Events(t, source, proxy)
+	var events []eventsv1.Event
+	env.Eventually(t, func(context.Context) error { // Each is written by itself.
+		if events = env.Events(t, source, proxy); len(events) < 5 {
+			return fmt.Errorf("there are %d events", len(events))
+		}
+		return nil
+	})
 	var reasons []string
 	for i := range events {
 		reasons = append(reasons, events[i].Reason)

@@ -91,8 +91,8 @@ func TestASourceIsHeardOfAgain(t *testing.T) {
 	silence := other.renew(t)
 	marker := place(t, target, "marker", "not-back", timeouts.FenceLeast)
 	fallSilent()
-	<-fast.After(timeouts.FenceLeast / 2)
-	o.renew(t)
+	<-fast.After(timeouts.FenceLeast / 6)
+	o.renew(t) // It waits a quarter of the time until it has the Lease.
 	silence()
 	marker.waitFor(t, v1alpha1.ReasonDelegateFenced)
 	p.expectRunning(t, "a source that was silent for less")

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -56,9 +55,9 @@ func TestMain(m *testing.M) {
 // beManager runs a manager until the process is killed.
 func beManager(files string) {
 	ctx := ctrl.SetupSignalHandler()
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
 	logger := zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)).WithName(filepath.Base(files))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
 	login, err := clientcmd.BuildConfigFromFlags("", filepath.Join(files, "kubeconfig"))
 	if err == nil {
 		var raw []byte
@@ -201,7 +200,7 @@ func runManager(ctx context.Context, files, cluster string) error {
 	if err := process.Start(); err != nil {
 		return err
 	}
-	_ = process.Wait() // It ends with an error.
+	_, _ = fmt.Fprintln(printed, "the process has ended:", process.Wait())
 	return nil
 }
 

@@ -42,11 +42,11 @@ func TestANewLeaderAfterAnOutagePlacesNoPodTwice(t *testing.T) {
 	s.targets["c1"].write(t, before, running)
 
 	s.run(t, long, "c1")
-	later := s.pod(t, "later", "1")
-	expectBound(t, later, "c2") // It was created later, so it does not wait.
 	if message := messageOf(t, pod); !strings.Contains(message, "waits for c1, where an earlier manager") {
 		t.Errorf("message is %q", message)
 	}
+	later := s.pod(t, "later", "1")
+	expectBound(t, later, "c2") // It was created after the manager began, so it does not wait.
 	s.targets["c1"].engage(t, s.registry)
 	expectBound(t, pod, "c1")
 	s.placed(t, "c2", 1)

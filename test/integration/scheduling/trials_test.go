@@ -125,11 +125,13 @@ func TestAPodWithoutPriorityDisturbsNoTarget(t *testing.T) {
 // TestFragmentedRoomIsNoRoom has targets whose nodes have enough room together. No node has enough alone.
 func TestFragmentedRoomIsNoRoom(t *testing.T) {
 	s := start(t, long, equal())
+	s.stop()
 	for _, name := range []string{"c1", "c2"} {
 		s.summarizeAs(t, name, v1alpha1.NodeClass{
 			Nodes: 40, Allocatable: room("4"), Free: []v1alpha1.FreeNodes{{Nodes: 40, Resources: room("1500m")}},
 		})
 	}
+	s.run(t, long)
 	message := messageOf(t, s.pod(t, "big", "2"))
 	if want := "c1, c2: no node has 2 free CPUs (largest: 1.5)"; !strings.Contains(message, want) {
 		t.Errorf("message is %q, want %q", message, want)
@@ -141,13 +143,13 @@ func TestFragmentedRoomIsNoRoom(t *testing.T) {
 }
 
 func TestATargetThatHoldsThePodBackHasItsOwnTime(t *testing.T) {
-	s := start(t, time.Second, map[string]string{"c1": "100", "c2": "10"})
-	s.setPolicy("c1", &v1alpha1.PlacementPolicy{QueueingTimeout: &metav1.Duration{Duration: 3 * time.Second}})
+	s := start(t, 5*time.Second, map[string]string{"c1": "100", "c2": "10"})
+	s.setPolicy("c1", &v1alpha1.PlacementPolicy{QueueingTimeout: &metav1.Duration{Duration: 8 * time.Second}})
 	s.answer("c1", gated)
 	begin := time.Now()
 	expectBound(t, s.pod(t, "gated", "1"), "c2")
-	if took := time.Since(begin); took < 3*time.Second {
-		t.Errorf("c1 had %s, want 3s", took)
+	if took := time.Since(begin); took < 8*time.Second {
+		t.Errorf("c1 had %s, want 8s", took)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,13 +89,13 @@ func deleteAtEnd(t *testing.T, object client.Object) {
 // uninstall runs the Job's command. RBAC takes a moment, as for a Job, which tries again.
 func (r *release) uninstall(t *testing.T) {
 	t.Helper()
-	var err error
-	for range 5 { // The Job has as many tries.
-		if err = uninstall.Run(t.Context(), r.login, r.options); err == nil {
-			return
+	env.Eventually(t, func(context.Context) error {
+		err := uninstall.Run(t.Context(), r.login, r.options)
+		if err != nil && !apierrors.IsForbidden(err) {
+			t.Fatalf("uninstalling: %v", err)
 		}
-	}
-	t.Fatalf("uninstalling: %v", err)
+		return err
+	})
 }
 
 // replicas returns how many replicas the manager shall have.
