@@ -199,9 +199,10 @@ test-faults-breakages: ## Break the product in several places, one at a time, an
 
 # The packages that decide. MUTATE="pkg/engage pkg/translate" chooses others. docs/design/mutation.md has the results.
 MUTATE ?= pkg/proxy/scheduling pkg/proxy/scheduling/attempts pkg/proxy/scheduling/placement pkg/proxy/feedback \
-	pkg/proxy/fit pkg/proxy/admission pkg/proxy/ending pkg/translate pkg/delegate/chaperon pkg/delegate/fence \
-	pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/hold pkg/connect/awake pkg/connect/identity \
-	pkg/connect/responsive pkg/connect/source pkg/connect/source/grants pkg/connect/target pkg/manager pkg/vk/node \
+	pkg/proxy/fit pkg/proxy/admission pkg/proxy/ending pkg/translate pkg/delegate/chaperon pkg/delegate/endpoints \
+	pkg/delegate/fence pkg/delegate/garbagecollection pkg/delegate/restriction pkg/connect/awake pkg/connect/chaperons \
+	pkg/connect/hold pkg/connect/identity pkg/connect/responsive pkg/connect/source pkg/connect/source/grants \
+	pkg/connect/target pkg/connect/token pkg/engage pkg/manager pkg/manager/uninstall pkg/vk/idle pkg/vk/node \
 	pkg/follow/claims pkg/follow/objects pkg/follow/services pkg/follow/writer pkg/watch pkg/gate pkg/gate/addresses \
 	pkg/gate/proof pkg/gate/wire
 
