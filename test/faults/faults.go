@@ -289,8 +289,11 @@ func swapping(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
 
 // revoking takes all rights of the source in the target, as after a theft, and connects anew later.
 func revoking(ctx context.Context, _ *lab, _ *rand.Rand) (end, error) {
-	_, err := run(ctx, "kubectl-multicluster", "disconnect", "--revoke", "--target-context", target,
-		"--source-name", source)
+	err := until(ctx, func(ctx context.Context) error { // The target's API server may be frozen just now.
+		_, err := run(ctx, "kubectl-multicluster", "disconnect", "--revoke", "--target-context", target,
+			"--source-name", source)
+		return err
+	})
 	return func(ctx context.Context) error {
 		_, err := run(ctx, "kubectl-multicluster", "connect", target, "--source-context", source,
 			"--target-context", target)

@@ -89,10 +89,13 @@ func deleteAtEnd(t *testing.T, object client.Object) {
 // uninstall runs the Job's command. RBAC takes a moment, as for a Job, which tries again.
 func (r *release) uninstall(t *testing.T) {
 	t.Helper()
+	tries := 0
 	env.Eventually(t, func(context.Context) error {
 		err := uninstall.Run(t.Context(), r.login, r.options)
 		if err != nil && !apierrors.IsForbidden(err) {
-			t.Fatalf("uninstalling: %v", err)
+			if tries++; tries == 5 { // The Job has as many tries.
+				t.Fatalf("uninstalling: %v", err)
+			}
 		}
 		return err
 	})
