@@ -20,7 +20,8 @@ import (
 
 const manager = "app.kubernetes.io/name=multicluster-scheduler"
 
-// delegateLog records all delegates that ever existed in the namespace of either cluster, by proxy.
+// delegateLog records all delegates that ever had a node in the namespace of either cluster, by proxy. On a busy
+// machine, a delegate that its target does not schedule in time is withdrawn, and another target gets the next one.
 type delegateLog struct {
 	mu   sync.Mutex                      // guards seen
 	seen map[string]map[types.UID]string // to cluster, name and node
@@ -42,7 +43,7 @@ func (w *world) logDelegates(t *testing.T) *delegateLog {
 		t.Cleanup(events.Stop)
 		go func() {
 			for event := range events.ResultChan() {
-				if pod, ok := event.Object.(*corev1.Pod); ok {
+				if pod, ok := event.Object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
 					what := fmt.Sprintf("%s/%s on node %q", c.name, pod.Name, pod.Spec.NodeName)
 					log.add(pod.Labels[v1alpha1.LabelParentUID], pod.UID, what)
 				}
