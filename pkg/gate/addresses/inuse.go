@@ -97,7 +97,7 @@ type InUse struct {
 	listed map[string]toolscache.DoneChecker
 }
 
-// New returns an InUse that watches nodes and pods in a shared cache, and Services and API servers in a cache of its
+// New returns an InUse. It watches nodes and pods in a shared cache. Services and API servers are in a cache of its
 // own, which it starts. apiServer is the URL at which this process reaches the API server.
 func New(shared, own cache.Cache, apiServer string) *InUse {
 	wanted := make(chan struct{})

@@ -70,8 +70,8 @@ type run struct {
 	reportedAt time.Time
 }
 
-// Run makes the cluster ready for the end of the release: see the package. It logs what remains, and returns an error
-// only if the cluster's API server refused something, or did not answer, or if no time was left to end the delegates of
+// Run makes the cluster ready for the end of the release: see the package. It logs what remains. It returns an error
+// only if the cluster's API server refused something or did not answer, or if no time was left to end the delegates of
 // sources. It can be called again.
 func Run(ctx context.Context, config *rest.Config, options Options) error {
 	r, err := newRun(ctx, config, options)

@@ -112,8 +112,8 @@ func (h *History) evicted(uid types.UID, p *proxy) bool {
 	return false
 }
 
-// fenceEarly is by how much sooner than the fence after the beginning of an outage a target may stop a delegate: the
-// last renewal of the source was some time before.
+// fenceEarly is how much sooner a target may stop a delegate than an outage has lasted as long as the fence. The last
+// renewal of the source was some time before the outage.
 const fenceEarly = 15 * time.Second
 
 // mayBeFenced reports whether the target of a fenced proxy may have stopped its delegate, because it had not heard of
