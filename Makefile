@@ -143,13 +143,13 @@ test-simulation: ## Simulate 10,000 runs of clusters in which everything goes wr
 test-simulation-breakages: ## Break the product in many places, one at a time, and see how soon the simulation notices
 	go run ./hack/breakages -page docs/design/breakages.md
 
-# Three packages at a time, because they wait for clocks more than they compute. Hostile targets run alone: they burn
-# CPU on purpose, and their tests measure.
+# Three packages at a time, and up to 16 parallel tests in each, because they wait for clocks more than they compute.
+# Hostile targets run alone: they burn CPU on purpose, and their tests measure.
 .PHONY: test-integration
 test-integration: clusters-program ## Run the integration tests against real API servers, one per cluster
 	hack/tools/build.sh helm
 	$(BIN)/clusters build etcd kube-apiserver kubectl
-	{ go test -race -vet=off -p 3 -timeout 40m $$(go list ./test/integration/... | grep -v '/hostile$$') && \
+	{ go test -race -vet=off -p 3 -parallel 16 -timeout 40m $$(go list ./test/integration/... | grep -v '/hostile$$') && \
 		go test -race -vet=off -timeout 40m ./test/integration/hostile; } $(call kept,integration)
 	$(MAKE) bench-memory-short
 

@@ -96,6 +96,7 @@ func TestTheNextLeaderEnlargesACopyThatTheLastOneDidNot(t *testing.T) {
 // TestTheNextLeaderTakesBackACopyThatKeepsAPodForNothing has a leader that makes a copy in c2, and no PodChaperon. Then
 // c2 has no room any more.
 func TestTheNextLeaderTakesBackACopyThatKeepsAPodForNothing(t *testing.T) {
+	t.Parallel()
 	namespace, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
 	next, toC3 := nextLeader(t, namespace)
@@ -110,6 +111,7 @@ func TestTheNextLeaderTakesBackACopyThatKeepsAPodForNothing(t *testing.T) {
 
 // TestTheNextLeaderKeepsACopyThatAnotherPodUses has another pod wait in c2 with the claim.
 func TestTheNextLeaderKeepsACopyThatAnotherPodUses(t *testing.T) {
+	t.Parallel()
 	namespace, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
 	createFollowed(t, namespace, "free")

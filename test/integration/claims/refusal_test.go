@@ -15,6 +15,7 @@ import (
 )
 
 func TestAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
+	t.Parallel()
 	_, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
 	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String())
@@ -37,6 +38,7 @@ func TestAClaimWithoutDataLeavesTheTargetThatRefusesItsPod(t *testing.T) {
 // TestAPodThatWaitsTakesAClaimWithoutDataAlong has a pod that waits in c2, which may add a node for it, say. Then c3
 // has room.
 func TestAPodThatWaitsTakesAClaimWithoutDataAlong(t *testing.T) {
+	t.Parallel()
 	_, c2, c3 := engaged(t)
 	pod, original, made := copied(t, c2)
 	waitForObjection(t, pod, c3, `claim "data" is in `+c2.Key.String())
@@ -61,6 +63,7 @@ func TestAPodThatWaitsTakesAClaimWithoutDataAlong(t *testing.T) {
 // TestACopyThatIsMadeAfterItsPodWentElsewhereGoes has a target that carries out a creation long after the source gave
 // it up: a webhook was slow.
 func TestACopyThatIsMadeAfterItsPodWentElsewhereGoes(t *testing.T) {
+	t.Parallel()
 	namespace, _, c3 := engaged(t)
 	var inTarget hook
 	slow := engageWith(t, namespace, "slow", cluster2, env.Intercept(logins[cluster2], inTarget.see))
@@ -87,6 +90,7 @@ func TestACopyThatIsMadeAfterItsPodWentElsewhereGoes(t *testing.T) {
 }
 
 func TestAClaimThatMayHaveDataStaysInTheTargetThatRefusesItsPod(t *testing.T) {
+	t.Parallel()
 	namespace, c2, _ := engaged(t)
 	pod := podWith(namespace, "data", "used", "free")
 	for _, name := range []string{"data", "used", "free"} {

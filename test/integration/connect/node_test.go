@@ -110,6 +110,7 @@ func TestADeletedVirtualNodeComesBack(t *testing.T) {
 }
 
 func TestAConditionThatOthersWroteIsCorrected(t *testing.T) {
+	t.Parallel()
 	key, _ := connect(t, c2Alice)
 	node := waitForNode(t, key, ready(corev1.ConditionTrue))
 	env.ChangeStatus(t, c1, node, func(node *corev1.Node) {

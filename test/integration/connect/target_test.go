@@ -93,6 +93,7 @@ func nobodyListens() *rest.Config {
 }
 
 func TestATargetConnectsWhileAnotherHangs(t *testing.T) {
+	t.Parallel()
 	hanging := newWire(t, c2Alice)
 	hanging.sever()
 	t.Cleanup(hanging.mend)
@@ -185,6 +186,7 @@ func TestRotatedCredentialsAreUsedWithoutAGap(t *testing.T) {
 }
 
 func TestAPartitionIsNoticedAndHeals(t *testing.T) {
+	t.Parallel()
 	w := newWire(t, c2Alice)
 	key, _ := connect(t, w.login)
 	target := engagedTarget(t, key)
@@ -231,6 +233,7 @@ func TestADeletedTargetTakesItsChaperonsAndNodeAlong(t *testing.T) {
 }
 
 func TestATargetThatIsDeletedWhileItIsAwayLosesItsChaperonsWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	w := newWire(t, c2Alice)
 	key, _ := connect(t, w.login)
 	ours := createChaperon(t, key, env.Namespace(t, nil, c2), "ours")

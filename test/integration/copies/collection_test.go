@@ -19,6 +19,7 @@ import (
 )
 
 func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
+	t.Parallel()
 	startManager(t, managerUser)
 	namespace := env.Namespace(t, nil, target)
 	admin := administrator(t)
@@ -56,6 +57,7 @@ func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
 }
 
 func TestTLSSecretsStayWithTheirIngress(t *testing.T) {
+	t.Parallel()
 	startManager(t, managerUser)
 	namespace := env.Namespace(t, nil, target)
 	admin := administrator(t)

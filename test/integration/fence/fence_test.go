@@ -22,6 +22,7 @@ func newTarget(t *testing.T) *env.Target {
 }
 
 func TestADelegateIsStoppedWhenItsSourceIsSilentAndReplacedWhenTheSourceIsBack(t *testing.T) {
+	t.Parallel()
 	silent, loud := connect(t, "c1"), connect(t, "loud")
 	fallSilent, _ := silent.renew(t), loud.renew(t)
 	target := newTarget(t)
@@ -83,6 +84,7 @@ func TestADelegateIsStoppedWhenItsSourceIsSilentAndReplacedWhenTheSourceIsBack(t
 
 // TestASourceIsHeardOfAgain also renews while the target's manager measures its silence.
 func TestASourceIsHeardOfAgain(t *testing.T) {
+	t.Parallel()
 	o := connect(t, "back")
 	fallSilent := o.renew(t)
 	target := newTarget(t)

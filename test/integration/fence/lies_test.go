@@ -16,6 +16,7 @@ import (
 // users renew with the cluster IDs of others, which the label of each delegate shows. Another one gives the user of a
 // ClusterSource without a cluster ID one that it does not have.
 func TestNoTenantOfTheTargetKeepsTheDelegatesOfASilentSource(t *testing.T) {
+	t.Parallel()
 	team := env.Namespace(t, nil, c2)
 	source := func(clusterID string) func(account string) client.Object {
 		return func(account string) client.Object {

@@ -139,8 +139,9 @@ func readsEverywhereUntilItIsUpgraded(t *testing.T, c1 identity, object *v1alpha
 			return nil
 		}
 	}
-	env.Must(t, everywhere(true)(t.Context()))
+	env.Eventually(t, everywhere(true))
 	lease := &coordinationv1.Lease{ObjectMeta: env.Meta(env.LeasesNamespace, translate.SourceGrantName(c1.user))}
+	env.WaitFor(t, target, lease, func(*coordinationv1.Lease) error { return nil }) // The manager makes it.
 	env.Change(t, target, lease, func(l *coordinationv1.Lease) {
 		l.Annotations = map[string]string{v1alpha1.AnnotationReadsByNamespace: ""}
 	})

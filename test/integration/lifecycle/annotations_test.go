@@ -14,6 +14,7 @@ import (
 
 // TestAnnotationsThatTheTargetAddsComeBack has a network plugin in the target that annotates pods.
 func TestAnnotationsThatTheTargetAddsComeBack(t *testing.T) {
+	t.Parallel()
 	c2 := engaged(t)
 	proxy, delegate := run(t, c2, "web", func(pod *corev1.Pod) { pod.Annotations["cni.io/own"] = "mine" })
 	annotate := func(in *env.Cluster, pod *corev1.Pod, key, value string) {

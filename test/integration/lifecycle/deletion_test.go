@@ -62,6 +62,7 @@ func TestAGracePeriodIsShortened(t *testing.T) {
 // TestAProxyWaitsForADelegateWithoutAPodChaperon has somebody in the target who deletes a PodChaperon in the
 // background. The test plays the garbage collector, which deletes the delegate then.
 func TestAProxyWaitsForADelegateWithoutAPodChaperon(t *testing.T) {
+	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, proxy, delegate *corev1.Pod){
 		"somebody deletes the PodChaperon": func(t *testing.T, _, delegate *corev1.Pod) {
 			t.Helper()
@@ -102,6 +103,7 @@ func waitForLooks(t *testing.T, in *env.Target) {
 
 // TestAPodThatMayNotBeSoughtHasItsGracePeriod has a target that does not give the right to read logs.
 func TestAPodThatMayNotBeSoughtHasItsGracePeriod(t *testing.T) {
+	t.Parallel()
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
 	c2 := engaged(t, func(e *engage.Target) {
 		e.FindsPod = func(context.Context, types.NamespacedName) (bool, error) { return false, forbidden }

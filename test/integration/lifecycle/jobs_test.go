@@ -20,6 +20,7 @@ func counted(pod *corev1.Pod) { pod.Finalizers = []string{"batch.kubernetes.io/j
 // TestNoEndOfAJobsPodsIsLost has 200 pods that are deleted and end, and whose kubelet confirms the deletion in the
 // moment in which it has written the last status.
 func TestNoEndOfAJobsPodsIsLost(t *testing.T) {
+	t.Parallel()
 	const pods = 200
 	c2 := engaged(t)
 	var proxies, delegates [pods]*corev1.Pod
