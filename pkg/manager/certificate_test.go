@@ -15,13 +15,15 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 )
 
 // webhookServer is one that serves the certificate of a directory, on a port that is free.
 func webhookServer(t *testing.T, dir string) webhook.Server {
 	t.Helper()
 	return webhook.NewServer(webhook.Options{
-		Host: "127.0.0.1", Port: freePort(t), CertDir: dir, TLSOpts: []func(*tls.Config){fromFiles{}.configure},
+		Host: "127.0.0.1", Port: porttest.Free(t), CertDir: dir, TLSOpts: []func(*tls.Config){fromFiles{}.configure},
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 )
 
 // apiServer answers which APIs there are, and which UID the namespace kube-system has. It has nothing else.
@@ -120,7 +120,7 @@ func runnable(t *testing.T) *configv1alpha1.Configuration {
 	config.Health.BindAddress = freeAddress(t)
 	config.Webhook.CertDir = t.TempDir()
 	issue(t, config.Webhook.CertDir)
-	config.Webhook.Port = freePort(t)
+	config.Webhook.Port = porttest.Free(t)
 	return config
 }
 
@@ -209,19 +209,7 @@ func TestAManagerSaysWhyItCannotStart(t *testing.T) {
 // freeAddress returns an address of this machine with a port that is free.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", freePort(t))
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return listener.Addr().(*net.TCPAddr).Port
+	return fmt.Sprintf("127.0.0.1:%d", porttest.Free(t))
 }
 
 // eventually waits until there is no error.

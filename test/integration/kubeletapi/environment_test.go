@@ -19,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/diagnosis"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/proof"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/vk/server"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
@@ -79,7 +80,7 @@ func (api *kubeletAPI) serve(t testing.TB, signer string) {
 	c2.Customize = func(e *engage.Target) { e.Client = target.Client }
 	registry := engage.NewRegistry()
 	c2.Engage(t, registry)
-	port := env.FreePort(t)
+	port := porttest.Free(t)
 	s, err := server.New(server.Options{
 		Port: port, PodIP: net.IPv4(127, 0, 0, 1), Registry: registry, Reader: source.Client,
 		Client: kubernetes.NewForConfigOrDie(source.Config), Explain: api.scheduled.Get, CertificateSignerName: signer,

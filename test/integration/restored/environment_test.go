@@ -26,6 +26,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -163,7 +164,8 @@ webhook:
   port: %d
   selfManaged: {secretName: %[8]s-webhook-certificate, serviceName: webhook, webhookConfigurationName: %[8]s}
 kubeletAPI: {enabled: false}
-`, roles, in.Name, clusterID, env.ReleaseNamespace, env.LeasesNamespace, env.FreePort(t), env.FreePort(t), env.Release)
+`, roles, in.Name, clusterID, env.ReleaseNamespace, env.LeasesNamespace,
+		porttest.Free(t), porttest.Free(t), env.Release)
 	env.Must(t, os.WriteFile(filepath.Join(files, "config"), []byte(config), 0o600))
 	kubeconfig := env.Kubeconfig(t, env.Context{Name: "x", Login: in.Config})
 	env.Must(t, os.WriteFile(filepath.Join(files, "kubeconfig"), kubeconfig, 0o600))

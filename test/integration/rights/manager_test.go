@@ -21,6 +21,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -195,8 +196,8 @@ webhook:
   selfManaged: {secretName: %[6]s-certificate, serviceName: %[6]s, webhookConfigurationName: %[7]s}
 kubeletAPI: {port: %[8]d}
 %[9]s
-`, env.ReleaseNamespace, env.ManagerAccount, env.FreePort(t), env.FreePort(t), env.FreePort(t),
-		env.Release+"-webhook", env.Release, env.FreePort(t), lines))
+`, env.ReleaseNamespace, env.ManagerAccount, porttest.Free(t), porttest.Free(t), porttest.Free(t),
+		env.Release+"-webhook", env.Release, porttest.Free(t), lines))
 	env.Must(t, err)
 	return config
 }

@@ -17,6 +17,7 @@ import (
 
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -51,7 +52,7 @@ func TestAManagerWaitsForItsAPIServer(t *testing.T) {
 		server.next = next
 		return server
 	})
-	health, config := env.FreePort(t), configuration(t)
+	health, config := porttest.Free(t), configuration(t)
 	config.Health.BindAddress = fmt.Sprintf("127.0.0.1:%d", health)
 	env.Run(t, func(ctx context.Context) error {
 		pod := manager.Pod{Namespace: env.ReleaseNamespace, IP: "127.0.0.1"}
@@ -121,7 +122,7 @@ webhook:
   port: %d
   selfManaged: {secretName: certificate, serviceName: webhook, webhookConfigurationName: webhook}
 kubeletAPI: {port: %d}
-`, env.ManagerAccount, env.FreePort(t), env.FreePort(t)))
+`, env.ManagerAccount, porttest.Free(t), porttest.Free(t)))
 	env.Must(t, err)
 	return config
 }

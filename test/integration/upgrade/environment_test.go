@@ -26,6 +26,7 @@ import (
 	configv1alpha1 "github.com/multicluster-scheduler/multicluster-scheduler/api/config/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/manager"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
 
@@ -108,7 +109,7 @@ webhook:
   port: %d
   selfManaged: {secretName: %[5]s-webhook-certificate, serviceName: webhook, webhookConfigurationName: %[5]s}
 kubeletAPI: {enabled: false}
-`, roles, env.ReleaseNamespace, env.FreePort(t), env.FreePort(t), env.Release, cluster))
+`, roles, env.ReleaseNamespace, porttest.Free(t), porttest.Free(t), env.Release, cluster))
 	env.Must(t, err)
 	env.Run(t, func(ctx context.Context) error {
 		pod := manager.Pod{Namespace: env.ReleaseNamespace, IP: "127.0.0.1"}

@@ -1,21 +1,30 @@
-package env
+package porttest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 )
 
-// The ports of FreePort. No kernel gives them to a program that asks for any port, as control planes do: Linux begins
+// The ports of Free. No kernel gives them to a program that asks for any port, as control planes do: Linux begins
 // at 32768.
 const (
 	leastPort, mostPort = 20000, 29999
 	portAttempts        = 1000
 )
 
-// FreePort returns a TCP port at which a program may listen until the test ends. No other test gets it, also of another
-// process: FreePort keeps the UDP port with the same number.
-func FreePort(t T) int {
+// T is the part of *testing.T that this package uses.
+type T interface {
+	Helper()
+	Context() context.Context
+	Cleanup(do func())
+	Fatalf(format string, arguments ...any)
+}
+
+// Free returns a TCP port at which a program may listen until the test ends. No other test gets it, also of another
+// process: Free keeps the UDP port with the same number.
+func Free(t T) int {
 	t.Helper()
 	var listen net.ListenConfig
 	for range portAttempts {
@@ -29,7 +38,9 @@ func FreePort(t T) int {
 			_ = kept.Close()
 			continue
 		}
-		Must(t, listener.Close())
+		if err := listener.Close(); err != nil {
+			t.Fatalf("closing port %d: %v", port, err)
+		}
 		t.Cleanup(func() { _ = kept.Close() })
 		return port
 	}

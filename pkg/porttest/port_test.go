@@ -1,4 +1,4 @@
-package env
+package porttest
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 func TestAFreePortIsOfOneTest(t *testing.T) {
 	taken := map[int]bool{}
 	for range 100 {
-		port := FreePort(t)
+		port := Free(t)
 		if taken[port] {
 			t.Errorf("port %d is given twice", port)
 		}
@@ -20,7 +20,11 @@ func TestAFreePortIsOfOneTest(t *testing.T) {
 			t.Errorf("another process could get port %d", port)
 		}
 		program, err := listen.Listen(t.Context(), "tcp", fmt.Sprintf(":%d", port))
-		Must(t, err)
-		Must(t, program.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

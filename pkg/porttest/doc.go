@@ -1,0 +1,2 @@
+// Package porttest finds ports for programs that tests run.
+package porttest
