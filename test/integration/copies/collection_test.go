@@ -19,7 +19,6 @@ import (
 )
 
 func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
-	t.Parallel()
 	startManager(t, managerUser)
 	namespace := env.Namespace(t, nil, target)
 	admin := administrator(t)
@@ -57,7 +56,6 @@ func TestCopiesThatNobodyNeedsAreDeleted(t *testing.T) {
 }
 
 func TestTLSSecretsStayWithTheirIngress(t *testing.T) {
-	t.Parallel()
 	startManager(t, managerUser)
 	namespace := env.Namespace(t, nil, target)
 	admin := administrator(t)
