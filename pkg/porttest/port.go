@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// The ports of Free. No kernel gives them to a program that asks for any port, as control planes do: Linux begins
-// at 32768.
+// The ports of Free. No kernel gives them to a program that asks for any port, as control planes do: Linux begins at
+// 32768.
 const (
 	leastPort, mostPort = 20000, 29999
 	portAttempts        = 1000
