@@ -189,7 +189,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	decided := decideConnection(spec, secret, r.options.Config, r.options.limitsOf(request.NamespacedName))
 	r.passKubeconfig(request.NamespacedName, secret, decided)
 	wanted := r.connections.goOn(request.NamespacedName, decided)
-	wanted.known = targetkind.Status(target).ClusterID
+	status := targetkind.Status(target)
+	wanted.known = status.ClusterID
+	wanted.stood = meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConnected)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
 	found := r.connections.findingAbout(request.NamespacedName, wanted)
 	found.condition = withFences(found.condition)

@@ -67,7 +67,9 @@ type loop struct {
 	quality responsive.Observer
 	silence silence
 	// doubts is how many attempts to connect, or checks, have failed in a row.
-	doubts   int
+	doubts int
+	// stands says whether the target counts as connected, by this leader or, until something is reported, by the last.
+	stands   bool
 	comeback comeback
 	// fencing is what was reported last.
 	fencing fencing
@@ -88,6 +90,7 @@ func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alph
 		want:        w,
 		policy:      policy,
 		known:       w.known,
+		stands:      w.stood,
 		creations:   newCreations(c.options.Clock),
 		newPolicy:   make(chan struct{}, 1),
 		attempt:     attempt{account: wire.NewAccount(wire.Default(), c.options.Clock)},
@@ -161,7 +164,8 @@ func (l *loop) run(life context.Context) {
 		switch {
 		case w.gone:
 			l.leave(ctx, life, w.last)
-			l.known, l.fencing, l.awake = "", fencingUnknown, awake.Observer{} // The next one may be another cluster.
+			// The next one may be another cluster.
+			l.known, l.fencing, l.awake, l.stands = "", fencingUnknown, awake.Observer{}, false
 			if l.connections.retire(l) {
 				return
 			}
@@ -180,6 +184,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff := newBackoff()
 	l.doubts = 0
 	l.silence.forget()
+	began := l.options.Clock.Now()
 	for ctx.Err() == nil {
 		bounded, over, cancel := l.silence.bound(ctx, l.options.Clock.Now())
 		engaged, err := l.engage(bounded, life, w)
@@ -192,7 +197,7 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			if over := l.attempt.account.Err(); over != nil {
 				l.punish(ctx, w, over)
 			}
-			backoff, l.doubts = newBackoff(), 0
+			backoff, l.doubts, began = newBackoff(), 0, l.options.Clock.Now()
 			continue
 		}
 		cancel()
@@ -201,13 +206,12 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			continue
 		}
 		l.doubts++
-		// As with health checks, one failed attempt does not make a target lost that an earlier leader connected.
 		condition := l.conditionOf(err, w)
 		slow := condition.Reason == v1alpha1.ReasonUnreachable || condition.Reason == v1alpha1.ReasonAddressesUnknown
-		if !slow || l.doubts >= l.patience() || l.silence.dead(l.options.Clock.Now()) {
+		if !slow || l.isLost(began) {
 			l.failed(ctx, w, condition)
 		}
-		pause.For(ctx, l.options.Clock, l.silence.pause(backoff.Step(), l.options.Clock.Now()))
+		pause.For(ctx, l.options.Clock, l.pause(backoff))
 	}
 }
 
@@ -357,6 +361,7 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.clusterID = l.known
 	l.fencing = l.fencing.after(f.condition.Reason, l.engaged)
 	f.fencing = l.fencing
+	l.stands = f.condition.Status == metav1.ConditionTrue
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warned = *refused
 	}

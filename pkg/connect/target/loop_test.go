@@ -112,6 +112,73 @@ func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
 	}
 }
 
+// The API server of a target may restart while a new leader begins.
+func TestATargetThatStoodIsLostAsLateAsAWatchedOne(t *testing.T) {
+	for name, config := range map[string]func(fixture) *rest.Config{
+		"it answers that it cannot": func(f fixture) *rest.Config { return f.refuser.config },
+		"it refuses connections": func(fixture) *rest.Config {
+			server := httptest.NewServer(http.NotFoundHandler())
+			server.Close()
+			return &rest.Config{Host: server.URL}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, http.StatusServiceUnavailable)
+			w := want{fingerprint: "stood", config: config(f), stood: true}
+			began := f.clock.Now()
+			f.set(t.Context(), keyC2, w, nil)
+			waittest.Eventually(t, "the target to be lost", func() bool {
+				if f.findingAbout(keyC2, w).condition.Reason == v1alpha1.ReasonUnreachable {
+					return true
+				}
+				if f.clock.HasWaiters() {
+					f.clock.Step(time.Second)
+				}
+				return false
+			})
+			if took := f.clock.Since(began); took < deadAfter || took > deadAfter+healthInterval+time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestATargetThatStoodAndRefusesTheSourceIsLostAtOnce(t *testing.T) {
+	f := newFixture(t, http.StatusUnauthorized)
+	w := f.refuser
+	w.stood = true
+	f.set(t.Context(), keyC2, w, nil)
+	f.next(t)
+	if found := f.findingAbout(keyC2, w); found.condition.Reason != v1alpha1.ReasonUnauthorized {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestWhatIsReportedSaysWhetherATargetStands(t *testing.T) {
+	f := newFixture(t, http.StatusOK)
+	w := f.refuser
+	w.stood = true
+	l := newLoop(f.connections, keyC2, w, nil)
+	l.doubts = maxMisses
+	began := f.clock.Now()
+	f.clock.Step(deadAfter - time.Second)
+	if l.isLost(began) {
+		t.Error("a target that stood is lost too soon")
+	}
+	l.report(t.Context(), w, finding{condition: connected(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, "")})
+	if !l.isLost(began) {
+		t.Error("a target that was lost is still waited for")
+	}
+	l.report(t.Context(), w, finding{condition: connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")})
+	if l.isLost(began) {
+		t.Error("a target that was connected is lost too soon")
+	}
+	f.clock.Step(time.Second)
+	if !l.isLost(began) {
+		t.Error("a target that stood is waited for without end")
+	}
+}
+
 func TestANewWantInterruptsWaiting(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	key := types.NamespacedName{Name: "c2"}

@@ -133,6 +133,26 @@ func TestATargetIsConnectedOnceItsSecretIsKnown(t *testing.T) {
 	}
 }
 
+func TestANewLeaderKnowsWhetherATargetStood(t *testing.T) {
+	for status, stood := range map[metav1.ConditionStatus]bool{
+		metav1.ConditionTrue: true, metav1.ConditionFalse: false, metav1.ConditionUnknown: false,
+	} {
+		s := newStarted(t, interceptor.Funcs{}, v1alpha1.ClusterTargetSpec{Self: true})
+		target := &v1alpha1.ClusterTarget{}
+		if err := s.client.Get(t.Context(), keyC2, target); err != nil {
+			t.Fatal(err)
+		}
+		target.Status.Conditions = []metav1.Condition{connected(status, v1alpha1.ReasonConnected, "")}
+		if err := s.client.Status().Update(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+		s.reconciles(t)
+		if got := s.wants().stood; got != stood {
+			t.Errorf("Connected=%s: it stood: %t", status, got)
+		}
+	}
+}
+
 func TestAWorkingConnectionGoesOnWithoutItsSecret(t *testing.T) {
 	s := newStarted(t, interceptor.Funcs{}, refer("", ""))
 	secrets := s.clients.CoreV1().Secrets("admiralty")

@@ -86,6 +86,22 @@ func (l *loop) patience() int {
 	return maxMisses
 }
 
+// isLost says whether a target is lost whose latest attempts to connect failed, since a time. One that counts as
+// connected has as long as one that is watched: a new leader must not find it lost because its API server restarts.
+func (l *loop) isLost(since time.Time) bool {
+	now := l.options.Clock.Now()
+	return l.silence.dead(now) || l.doubts >= l.patience() && (!l.stands || now.Sub(since) >= deadAfter)
+}
+
+// pause returns the pause before the next attempt to connect.
+func (l *loop) pause(backoff *wait.Backoff) time.Duration {
+	step := backoff.Step()
+	if l.stands {
+		step = min(step, healthInterval)
+	}
+	return l.silence.pause(step, l.options.Clock.Now())
+}
+
 // deadline returns how long one request for the health of a target, or for connecting to it, may take. A target that
 // seems to be dead may be slow.
 func (l *loop) deadline() time.Duration {

@@ -40,6 +40,8 @@ type want struct {
 	// pin is the ID of the cluster that the target shall lead to, and known that of the cluster that it led to last.
 	// Either may be empty.
 	pin, known string
+	// stood says whether the target counts as connected, as its status says.
+	stood bool
 }
 
 // decideConnection returns the connection for a target's spec and the Secret that the spec names. limits are those of a
