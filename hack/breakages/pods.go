@@ -176,10 +176,9 @@ func ofFeedback() []breakage {
 		},
 		{
 			name: "removes-finished", file: feedback + "decide.go", test: pods, clusters: true,
-			does:   "a finished proxy without a PodChaperon is removed",
-			from:   "	case proxy.DeletionTimestamp == nil && (translate.Finished(phase) ||",
-			to:     "	case proxy.DeletionTimestamp == nil && (",
-			unseen: "a round has to delete the PodChaperon of a pod that has finished",
+			does: "a finished proxy without a PodChaperon is removed",
+			from: "	case proxy.DeletionTimestamp == nil && (translate.Finished(phase) ||",
+			to:   "	case proxy.DeletionTimestamp == nil && (",
 		},
 		{
 			name: "finished-keeps-delegate", file: feedback + "decide.go", test: pods,

@@ -204,6 +204,28 @@ func TestAnOperationThatFindsNothingDoesNotCount(t *testing.T) {
 	}
 }
 
+func TestPodChaperonsOfFinishedPodsAreDeletedOften(t *testing.T) {
+	labels, pods := map[string]string{"app": task}, []client.Object{}
+	for name, phase := range map[string]corev1.PodPhase{
+		"a": corev1.PodRunning, "b": corev1.PodRunning, "c": corev1.PodRunning, "d": corev1.PodSucceeded,
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: labels}}
+		pod.Spec.NodeName, pod.Status.Phase = "admiralty-"+source, phase
+		pods = append(pods, pod)
+	}
+	l := newLab(t, `[[ $* != *uid-d* ]] || echo -n x >> finished`, pods...)
+	r := rand.New(rand.NewPCG(1, 0))
+	const all = 40
+	for range all {
+		if err := deleteInTarget("podchaperon", []string{task})(t.Context(), l, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if finished, err := os.ReadFile("finished"); err != nil || len(finished) < all/2 || len(finished) == all {
+		t.Errorf("%d of %d deletions were of the finished pod: %v", len(finished), all, err)
+	}
+}
+
 func operationNamed(t *testing.T, name string) func(context.Context, *lab, *rand.Rand) error {
 	t.Helper()
 	for _, o := range operations() {

@@ -205,8 +205,8 @@ func (l *lab) mustFind(ctx context.Context, name string, args ...string) error {
 	return err
 }
 
-// anyOf returns a pod of the source's namespace with one of the labels, or errNothing.
-func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.Pod, error) {
+// allOf returns the pods of the source's namespace with one of the labels, or errNothing.
+func (l *lab) allOf(ctx context.Context, apps []string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := l.clusters[source].List(ctx, pods, client.InNamespace(l.namespace)); err != nil {
 		return nil, err
@@ -217,16 +217,17 @@ func (l *lab) anyOf(ctx context.Context, r *rand.Rand, apps []string) (*corev1.P
 	if len(pods.Items) == 0 {
 		return nil, errNothing
 	}
-	return &pods.Items[r.IntN(len(pods.Items))], nil
+	return pods.Items, nil
 }
 
 // deleteProxy deletes a pod of one of the apps: this very one, and not the next one of its name.
 func deleteProxy(asked checker.How, apps ...string) func(context.Context, *lab, *rand.Rand) error {
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
-		pod, err := l.anyOf(ctx, r, apps)
+		pods, err := l.allOf(ctx, apps)
 		if err != nil {
 			return err
 		}
+		pod := &pods[r.IntN(len(pods))]
 		l.history.Allow(pod.UID, asked)
 		options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 		if asked == checker.DeletedByForce {
@@ -241,13 +242,17 @@ func deleteProxy(asked checker.How, apps ...string) func(context.Context, *lab, 
 }
 
 // deleteInTarget deletes the delegate or the PodChaperon of a pod, wherever it is. A pod that is not bound may have one
-// in each target.
+// in each target. If pods have finished, one of them is chosen half of the time: it must stay as it is.
 func deleteInTarget(kind string, apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
-		pod, err := l.anyOf(ctx, r, apps)
+		pods, err := l.allOf(ctx, apps)
 		if err != nil {
 			return err
 		}
+		if ended := finished(pods); len(ended) > 0 && r.IntN(2) == 0 {
+			pods = ended
+		}
+		pod := &pods[r.IntN(len(pods))]
 		where := []string{strings.TrimPrefix(pod.Spec.NodeName, "admiralty-")}
 		if pod.Spec.NodeName == "" {
 			where = []string{target, source}
@@ -262,4 +267,9 @@ func deleteInTarget(kind string, apps []string, how ...string) func(context.Cont
 		}
 		return errNothing
 	}
+}
+
+// finished returns the pods that have finished.
+func finished(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !checker.Finished(p.Status.Phase) })
 }

@@ -37,8 +37,7 @@ func TestPodsThatATargetRefusesAllTheTimeCostOthersNothing(t *testing.T) {
 		return true
 	})
 	during, end := context.WithCancel(t.Context())
-	travelled := make(chan *times, 1)
-	go func() { travelled <- pods.travel(during, t) }()
+	travelled := pods.travel(during, t)
 	began := time.Now()
 	var creating errgroup.Group
 	creating.Go(func() error { return createEvenly(t.Context(), c1, translate.VirtualNodeName(s.key)) })
@@ -46,8 +45,9 @@ func TestPodsThatATargetRefusesAllTheTimeCostOthersNothing(t *testing.T) {
 	env.Must(t, creating.Wait())
 	waittest.Eventually(t, "each pod to be refused", func() bool { return refused.Load() >= refusedPods })
 	t.Logf("%.1f refusals a second", float64(refused.Load())/time.Since(began).Seconds())
+	travelled.waitForEnough(t)
 	end()
-	(<-travelled).expectAsFast(t)
+	travelled.expectAsFast(t)
 	history, writes, _, _ := s.seen(t)
 	states := strings.Join(history, "\n")
 	for _, doubt := range []string{"Connected=False", "Ready=False", "Responsive=False/Failing"} {

@@ -163,8 +163,7 @@ func TestTargetsInTroubleAreNotDeadAndCostOthersNothing(t *testing.T) {
 		s.ready(t)
 	}
 	during, end := context.WithCancel(t.Context())
-	travelled := make(chan *times, 1)
-	go func() { travelled <- pods.travel(during, t) }()
+	travelled := pods.travel(during, t)
 	t.Run("in trouble", func(t *testing.T) {
 		for name, trouble := range all {
 			t.Run(name, func(t *testing.T) {
@@ -174,6 +173,7 @@ func TestTargetsInTroubleAreNotDeadAndCostOthersNothing(t *testing.T) {
 		}
 	})
 	expectNoNewPods(t, all)
+	travelled.waitForEnough(t)
 	t.Run("back", func(t *testing.T) {
 		for name := range all {
 			t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestTargetsInTroubleAreNotDeadAndCostOthersNothing(t *testing.T) {
 		}
 	})
 	end()
-	(<-travelled).expectAsFast(t)
+	travelled.expectAsFast(t)
 }
 
 // expectTrouble has a server misbehave for a while. The target must stay connected, and its node Ready. The server goes
