@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,6 +97,7 @@ func setUp(t *testing.T) *world {
 	w.awaitAccount(t, w.c2)
 	w.awaitRights(t, w.c2)
 	w.awaitAdmission(t)
+	w.awaitAnswers(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.dump(t)
@@ -121,6 +123,25 @@ func (w *world) awaitAdmission(t *testing.T) {
 	t.Helper()
 	eventually(t, "c1 to admit elected pods", func(ctx context.Context) error {
 		return w.c1.admits(ctx, w.pod("admitted", podTemplate("admitted")))
+	})
+}
+
+// awaitAnswers waits until no target is known to answer badly. A target gets no pods until it has answered well for a
+// while, after a test that kept the machine busy.
+func (w *world) awaitAnswers(t *testing.T) {
+	t.Helper()
+	eventually(t, "targets to answer well", func(ctx context.Context) error {
+		targets := &v1alpha1.ClusterTargetList{}
+		if err := w.c1.List(ctx, targets); err != nil {
+			return err
+		}
+		for i := range targets.Items {
+			responsive := meta.FindStatusCondition(targets.Items[i].Status.Conditions, v1alpha1.ConditionResponsive)
+			if responsive != nil && responsive.Status == metav1.ConditionFalse {
+				return fmt.Errorf("%s: %s", targets.Items[i].Name, responsive.Message)
+			}
+		}
+		return nil
 	})
 }
 

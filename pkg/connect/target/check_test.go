@@ -304,6 +304,9 @@ func TestAWatchEndsWhenTheTargetMustBeEngagedAnew(t *testing.T) {
 			if _, there := w.options.Registry.ByKey(w.target.Key); there == test.gone {
 				t.Errorf("the target is in the Registry: %t", there)
 			}
+			if fine := w.loop.lastFine; test.checks && !test.gone && !fine.Equal(w.clock.Now()) {
+				t.Errorf("its last check was %s ago", w.clock.Since(fine))
+			}
 		})
 	}
 }

@@ -191,7 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	wanted := r.connections.goOn(request.NamespacedName, decided)
 	status := targetkind.Status(target)
 	wanted.known = status.ClusterID
-	wanted.stood = meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConnected)
+	wanted.wasConnected = meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConnected)
 	r.connections.set(r.wake.Context(), request.NamespacedName, wanted, &spec.PlacementPolicy)
 	found := r.connections.findingAbout(request.NamespacedName, wanted)
 	found.condition = withFences(found.condition)

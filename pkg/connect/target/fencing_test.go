@@ -97,11 +97,11 @@ func TestATargetWhoseManagerIsSilentFencesNothing(t *testing.T) {
 func TestWhatIsKnownOfFencingGoesWithTheTarget(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, f.refuser, nil)
-	l.fencing, l.known, l.stands = fencingHolds, "c2", true
+	l.fencing, l.known, l.wasConnected = fencingHolds, "c2", true
 	l.awake.Look(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, f.clock.Now())
 	l.want = want{fingerprint: "gone", gone: true}
 	l.run(t.Context())
-	if l.fencing != fencingUnknown || l.known != "" || l.awake != (awake.Observer{}) || l.stands {
+	if l.fencing != fencingUnknown || l.known != "" || l.awake != (awake.Observer{}) || l.wasConnected {
 		t.Errorf("fencing %d, cluster %q, manager %+v", l.fencing, l.known, l.awake)
 	}
 }

@@ -21,7 +21,8 @@ const (
 	// at most noticedAfter and leastCheck after its last answer, within the grace period of nodes.
 	noticedAfter = 45 * time.Second
 	leastCheck   = 2 * time.Second
-	// maxMisses is how many attempts to connect may fail in a row before a target is lost.
+	// maxMisses is how many attempts to connect must have failed in a row when a target is lost. One that was connected
+	// has deadAfter, too.
 	maxMisses = 3
 	// heardMisses takes its place for a target that answers now and then.
 	heardMisses = 9

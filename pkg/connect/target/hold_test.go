@@ -19,6 +19,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/identity"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
 // held returns a hold of a Lease in a target. Its renewals fail while broken is true.
@@ -95,6 +96,34 @@ func TestTheEndOfAHoldIsAReasonToCheck(t *testing.T) {
 		if target := l.engaged.target; target.Reachable() || target.Lost() {
 			t.Errorf("after %d misses: reachable: %t, lost: %t", misses, target.Reachable(), target.Lost())
 		}
+	}
+}
+
+// Another Secret ends the watch of a target. Its hold may end while it is connected to.
+func TestAHoldThatEndsWhileATargetIsConnectedToPutsItOutOfReach(t *testing.T) {
+	f := newFixture(t, http.StatusServiceUnavailable)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.options.Registry = engage.NewRegistry(onLoss(cancel))
+	w := f.refuser
+	w.wasConnected = true
+	l := newLoop(f.connections, keyC2, w, nil)
+	l.engaged = &engagement{
+		target: &engage.Target{Key: keyC2}, hold: held(t, f, keyC2, &atomic.Bool{}), identity: identity.New(""),
+	}
+	target := l.engaged.target
+	if err := l.options.Registry.Engage(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	l.engaged.hold.Release(t.Context(), false)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.keep(ctx, t.Context(), w)
+	}()
+	waittest.Receive(t, "the end of the attempts: somebody heard that it is out of reach", ended)
+	if target.Reachable() || target.Lost() {
+		t.Errorf("reachable: %t, lost: %t", target.Reachable(), target.Lost())
 	}
 }
 

@@ -287,6 +287,9 @@ func (e *engagement) endOfHold() holdEnd {
 	return holdEnd{comes: e.hold.Context().Done()}
 }
 
+// lapsed says whether the engagement's hold has ended.
+func (e *engagement) lapsed() bool { return e.hold != nil && e.hold.Context().Err() != nil }
+
 // unsafe says whether the hold ended in a way that ends the engagement, too.
 func (e *engagement) unsafe() bool {
 	cause := context.Cause(e.hold.Context())

@@ -68,8 +68,12 @@ type loop struct {
 	silence silence
 	// doubts is how many attempts to connect, or checks, have failed in a row.
 	doubts int
-	// stands says whether the target counts as connected, by this leader or, until something is reported, by the last.
-	stands   bool
+	// wasConnected says whether Connected was True when it was reported last, by this leader or an earlier one.
+	wasConnected bool
+	// lastFine is when the target was connected, or a check passed, or the first attempt to connect began.
+	lastFine time.Time
+	// endpoint is that of the latest want.
+	endpoint string
 	comeback comeback
 	// fencing is what was reported last.
 	fencing fencing
@@ -84,16 +88,16 @@ type attempt struct {
 
 func newLoop(c *connections, target types.NamespacedName, w want, policy *v1alpha1.PlacementPolicy) *loop {
 	return &loop{
-		options:     c.options,
-		connections: c,
-		key:         target,
-		want:        w,
-		policy:      policy,
-		known:       w.known,
-		stands:      w.stood,
-		creations:   newCreations(c.options.Clock),
-		newPolicy:   make(chan struct{}, 1),
-		attempt:     attempt{account: wire.NewAccount(wire.Default(), c.options.Clock)},
+		options:      c.options,
+		connections:  c,
+		key:          target,
+		want:         w,
+		policy:       policy,
+		known:        w.known,
+		wasConnected: w.wasConnected,
+		creations:    newCreations(c.options.Clock),
+		newPolicy:    make(chan struct{}, 1),
+		attempt:      attempt{account: wire.NewAccount(wire.Default(), c.options.Clock)},
 	}
 }
 
@@ -165,7 +169,8 @@ func (l *loop) run(life context.Context) {
 		case w.gone:
 			l.leave(ctx, life, w.last)
 			// The next one may be another cluster.
-			l.known, l.fencing, l.awake, l.stands = "", fencingUnknown, awake.Observer{}, false
+			l.known, l.fencing, l.awake, l.wasConnected = "", fencingUnknown, awake.Observer{}, false
+			l.rest()
 			if l.connections.retire(l) {
 				return
 			}
@@ -173,6 +178,7 @@ func (l *loop) run(life context.Context) {
 			l.disengage()
 			l.report(ctx, w, finding{condition: *w.failure})
 			<-ctx.Done()
+			l.rest()
 		default:
 			l.keep(ctx, life, w)
 		}
@@ -183,8 +189,7 @@ func (l *loop) run(life context.Context) {
 func (l *loop) keep(ctx, life context.Context, w want) {
 	backoff := newBackoff()
 	l.doubts = 0
-	l.silence.forget()
-	began := l.options.Clock.Now()
+	l.begin(w)
 	for ctx.Err() == nil {
 		bounded, over, cancel := l.silence.bound(ctx, l.options.Clock.Now())
 		engaged, err := l.engage(bounded, life, w)
@@ -197,10 +202,11 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			if over := l.attempt.account.Err(); over != nil {
 				l.punish(ctx, w, over)
 			}
-			backoff, l.doubts, began = newBackoff(), 0, l.options.Clock.Now()
+			backoff, l.doubts = newBackoff(), 0
 			continue
 		}
 		cancel()
+		l.lapse()
 		if over := l.attempt.account.Violation(); over != nil {
 			l.punish(ctx, w, over)
 			continue
@@ -208,16 +214,36 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		l.doubts++
 		condition := l.conditionOf(err, w)
 		slow := condition.Reason == v1alpha1.ReasonUnreachable || condition.Reason == v1alpha1.ReasonAddressesUnknown
-		if !slow || l.isLost(began) {
+		if !slow || l.isLost() {
 			l.failed(ctx, w, condition)
 		}
-		pause.For(ctx, l.options.Clock, l.pause(backoff))
+		pause.For(ctx, l.options.Clock, l.nextPause(backoff))
 	}
+}
+
+// begin begins to connect by a want. The time without an answer goes on if the want leads to where the last one did. If
+// it leads elsewhere, the target there was never connected.
+func (l *loop) begin(w want) {
+	if at := w.endpoint(); l.endpoint != at {
+		l.wasConnected = l.wasConnected && l.endpoint == ""
+		l.endpoint = at
+		l.rest()
+	}
+	if l.lastFine.IsZero() {
+		l.lastFine = l.options.Clock.Now()
+	}
+}
+
+// rest notes that nobody asks the target for a time.
+func (l *loop) rest() {
+	l.silence.forget()
+	l.lastFine = time.Time{}
 }
 
 // connected reports a new engagement.
 func (l *loop) connected(ctx context.Context, w want, engaged *engagement) {
 	l.engaged = engaged
+	l.lastFine = l.options.Clock.Now()
 	l.learn()
 	l.mu.Lock()
 	l.worked = w.fingerprint
@@ -242,7 +268,7 @@ func (l *loop) punish(ctx context.Context, w want, over error) {
 	l.penalty = min(max(2*l.penalty, firstPenalty), lastPenalty)
 	l.report(ctx, w, finding{condition: overBudget(over, w, l.penalty)})
 	pause.For(ctx, l.options.Clock, l.penalty)
-	l.silence.forget()
+	l.rest()
 }
 
 // failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost,
@@ -284,6 +310,9 @@ func (l *loop) watch(ctx context.Context, w want) {
 			l.disengage()
 			return
 		}
+		if err == nil {
+			l.lastFine = l.engaged.heard(checked)
+		}
 		if ctx.Err() != nil || err == nil && (h.lost || end.seen || l.engaged.denied()) {
 			return
 		}
@@ -321,11 +350,8 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			return false
 		case <-end.comes:
 			end.comes, end.seen = nil, true
-			l.options.Registry.Lapse(l.engaged.target)
-			if l.engaged.unsafe() {
+			if l.lapse() {
 				// Even if the target does not answer any more, or another leader comes: it reads the status.
-				l.fencing = fencingDoubtful
-				l.engaged.target.SetFences(false)
 				l.report(ctx, w, l.findingAbout(w))
 				return false
 			}
@@ -340,6 +366,21 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 			return true
 		}
 	}
+}
+
+// lapse puts an engaged target out of reach whose hold has ended. It returns whether it ended in a way that ends the
+// engagement, too.
+func (l *loop) lapse() (unsafe bool) {
+	if l.engaged == nil || !l.engaged.lapsed() {
+		return false
+	}
+	l.options.Registry.Lapse(l.engaged.target)
+	if !l.engaged.unsafe() {
+		return false
+	}
+	l.fencing = fencingDoubtful
+	l.engaged.target.SetFences(false)
+	return true
 }
 
 // disengage ends the engagement, if there is one.
@@ -361,7 +402,7 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 	f.clusterID = l.known
 	l.fencing = l.fencing.after(f.condition.Reason, l.engaged)
 	f.fencing = l.fencing
-	l.stands = f.condition.Status == metav1.ConditionTrue
+	l.wasConnected = f.condition.Status == metav1.ConditionTrue
 	if refused := l.warnedAddress(); refused != nil && w.failure == nil {
 		f.warned = *refused
 	}

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/porttest"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
@@ -113,40 +115,85 @@ func TestATargetIsUnreachableOnlyAfterSeveralMisses(t *testing.T) {
 }
 
 // The API server of a target may restart while a new leader begins.
-func TestATargetThatStoodIsLostAsLateAsAWatchedOne(t *testing.T) {
+func TestATargetThatWasConnectedIsLostAsLateAsAWatchedOne(t *testing.T) {
 	for name, config := range map[string]func(fixture) *rest.Config{
 		"it answers that it cannot": func(f fixture) *rest.Config { return f.refuser.config },
 		"it refuses connections": func(fixture) *rest.Config {
-			server := httptest.NewServer(http.NotFoundHandler())
-			server.Close()
-			return &rest.Config{Host: server.URL}
+			return &rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", porttest.Free(t))}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, http.StatusServiceUnavailable)
-			w := want{fingerprint: "stood", config: config(f), stood: true}
+			w := want{fingerprint: "was connected", config: config(f), wasConnected: true}
 			began := f.clock.Now()
 			f.set(t.Context(), keyC2, w, nil)
-			waittest.Eventually(t, "the target to be lost", func() bool {
-				if f.findingAbout(keyC2, w).condition.Reason == v1alpha1.ReasonUnreachable {
-					return true
-				}
-				if f.clock.HasWaiters() {
-					f.clock.Step(time.Second)
-				}
-				return false
-			})
-			if took := f.clock.Since(began); took < deadAfter || took > deadAfter+healthInterval+time.Second {
+			f.isLost(t, w)
+			if took := f.clock.Since(began); took < deadAfter || took > deadAfter+2*time.Second {
 				t.Errorf("it took %s", took)
 			}
 		})
 	}
 }
 
-func TestATargetThatStoodAndRefusesTheSourceIsLostAtOnce(t *testing.T) {
+// isLost lets time pass until the target is lost.
+func (f fixture) isLost(t *testing.T, w want) {
+	t.Helper()
+	waittest.Eventually(t, "the target is lost", func() bool {
+		if f.findingAbout(keyC2, w).condition.Reason == v1alpha1.ReasonUnreachable {
+			return true
+		}
+		if f.clock.HasWaiters() {
+			f.clock.Step(time.Second)
+		}
+		return false
+	})
+}
+
+func TestTheTimeWithoutAnAnswerGoesOnWithOtherCredentials(t *testing.T) {
+	const later = 20 * time.Second
+	for name, test := range map[string]struct {
+		status      int // of all answers, or 0 if there are none
+		elsewhere   bool
+		least, most time.Duration
+	}{
+		"the same endpoint": {0, false, deadAfter, deadAfter + 2*time.Second},
+		"the same endpoint, and it answers that it cannot": {
+			http.StatusServiceUnavailable, false, deadAfter, deadAfter + 2*time.Second,
+		},
+		"another endpoint": {0, true, later, later + 10*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, test.status)
+			last := want{fingerprint: "last", config: f.refuser.config, wasConnected: true}
+			if test.status == 0 {
+				last.config = &rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", porttest.Free(t))}
+			}
+			next := last
+			next.fingerprint = "next"
+			if test.elsewhere {
+				next.config = &rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", porttest.Free(t))}
+			}
+			began := f.clock.Now()
+			f.set(t.Context(), keyC2, last, nil)
+			waittest.Eventually(t, "some time has passed", func() bool {
+				if f.clock.HasWaiters() && f.clock.Since(began) < later {
+					f.clock.Step(time.Second)
+				}
+				return f.clock.Since(began) >= later
+			})
+			f.set(t.Context(), keyC2, next, nil)
+			f.isLost(t, next)
+			if took := f.clock.Since(began); took < test.least || took > test.most {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestATargetThatWasConnectedAndRefusesTheSourceIsLostAtOnce(t *testing.T) {
 	f := newFixture(t, http.StatusUnauthorized)
 	w := f.refuser
-	w.stood = true
+	w.wasConnected = true
 	f.set(t.Context(), keyC2, w, nil)
 	f.next(t)
 	if found := f.findingAbout(keyC2, w); found.condition.Reason != v1alpha1.ReasonUnauthorized {
@@ -154,28 +201,28 @@ func TestATargetThatStoodAndRefusesTheSourceIsLostAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsReportedSaysWhetherATargetStands(t *testing.T) {
+func TestWhatIsReportedSaysWhetherATargetWasConnected(t *testing.T) {
 	f := newFixture(t, http.StatusOK)
 	w := f.refuser
-	w.stood = true
+	w.wasConnected = true
 	l := newLoop(f.connections, keyC2, w, nil)
 	l.doubts = maxMisses
-	began := f.clock.Now()
+	l.begin(w)
 	f.clock.Step(deadAfter - time.Second)
-	if l.isLost(began) {
-		t.Error("a target that stood is lost too soon")
+	if l.isLost() {
+		t.Error("a target that an earlier leader connected is lost too soon")
 	}
 	l.report(t.Context(), w, finding{condition: connected(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, "")})
-	if !l.isLost(began) {
+	if !l.isLost() {
 		t.Error("a target that was lost is still waited for")
 	}
 	l.report(t.Context(), w, finding{condition: connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")})
-	if l.isLost(began) {
+	if l.isLost() {
 		t.Error("a target that was connected is lost too soon")
 	}
 	f.clock.Step(time.Second)
-	if !l.isLost(began) {
-		t.Error("a target that stood is waited for without end")
+	if !l.isLost() {
+		t.Error("a target that was connected is waited for without end")
 	}
 }
 

@@ -133,8 +133,8 @@ func TestATargetIsConnectedOnceItsSecretIsKnown(t *testing.T) {
 	}
 }
 
-func TestANewLeaderKnowsWhetherATargetStood(t *testing.T) {
-	for status, stood := range map[metav1.ConditionStatus]bool{
+func TestANewLeaderKnowsWhetherATargetWasConnected(t *testing.T) {
+	for status, wasConnected := range map[metav1.ConditionStatus]bool{
 		metav1.ConditionTrue: true, metav1.ConditionFalse: false, metav1.ConditionUnknown: false,
 	} {
 		s := newStarted(t, interceptor.Funcs{}, v1alpha1.ClusterTargetSpec{Self: true})
@@ -147,8 +147,8 @@ func TestANewLeaderKnowsWhetherATargetStood(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.reconciles(t)
-		if got := s.wants().stood; got != stood {
-			t.Errorf("Connected=%s: it stood: %t", status, got)
+		if got := s.wants().wasConnected; got != wasConnected {
+			t.Errorf("Connected=%s: it was connected: %t", status, got)
 		}
 	}
 }

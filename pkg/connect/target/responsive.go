@@ -78,7 +78,8 @@ func (l *loop) checkAgain(ctx context.Context, within time.Duration) (
 // heard says whether the target has answered of late.
 func (l *loop) heard() bool { return l.quality.Heard(l.options.Clock.Now()) }
 
-// patience is how many attempts to connect may fail before a target is lost. One that answers now and then is not dead.
+// patience is how many attempts to connect must have failed in a row when a target is lost. One that answers now and
+// then is not dead.
 func (l *loop) patience() int {
 	if l.heard() {
 		return heardMisses
@@ -86,20 +87,22 @@ func (l *loop) patience() int {
 	return maxMisses
 }
 
-// isLost says whether a target is lost whose latest attempts to connect failed, since a time. One that counts as
-// connected has as long as one that is watched: a new leader must not find it lost because its API server restarts.
-func (l *loop) isLost(since time.Time) bool {
+// isLost says whether attempts to connect that have failed show that the target is lost. One that was connected gets as
+// long as a leader that watches it would give it: its API server may restart while a leader begins.
+func (l *loop) isLost() bool {
 	now := l.options.Clock.Now()
-	return l.silence.dead(now) || l.doubts >= l.patience() && (!l.stands || now.Sub(since) >= deadAfter)
+	return l.silence.dead(now) || l.doubts >= l.patience() && (!l.wasConnected || now.Sub(l.lastFine) >= deadAfter)
 }
 
-// pause returns the pause before the next attempt to connect.
-func (l *loop) pause(backoff *wait.Backoff) time.Duration {
-	step := backoff.Step()
-	if l.stands {
-		step = min(step, healthInterval)
+// nextPause steps the back-off, and returns the pause before the next attempt to connect. That one does not begin later
+// than when it can show that the target is lost.
+func (l *loop) nextPause(backoff *wait.Backoff) time.Duration {
+	now := l.options.Clock.Now()
+	step := l.silence.pause(backoff.Step(), now)
+	if left := deadAfter - now.Sub(l.lastFine); l.wasConnected && left > 0 {
+		return min(step, left)
 	}
-	return l.silence.pause(step, l.options.Clock.Now())
+	return step
 }
 
 // deadline returns how long one request for the health of a target, or for connecting to it, may take. A target that

@@ -40,8 +40,8 @@ type want struct {
 	// pin is the ID of the cluster that the target shall lead to, and known that of the cluster that it led to last.
 	// Either may be empty.
 	pin, known string
-	// stood says whether the target counts as connected, as its status says.
-	stood bool
+	// wasConnected says whether Connected was True when it was written last.
+	wasConnected bool
 }
 
 // decideConnection returns the connection for a target's spec and the Secret that the spec names. limits are those of a
@@ -82,6 +82,9 @@ func decideConnection(
 	w.fingerprint = string(sum[:])
 	return w
 }
+
+// endpoint says where the want leads to, and by whom an API server there is certified.
+func (w want) endpoint() string { return w.config.Host + " " + string(w.config.CAData) }
 
 // parse parses a kubeconfig. The warning says what the limits forbid while they are not enforced.
 func parse(

@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	// leastPatience is how long an elder waits at least for targets that are not connected: as long as it takes to
-	// notice that a target is lost.
-	leastPatience = 40 * time.Second
+	// leastPatience is how long an elder waits at least for targets that are not connected: as long as it takes, at
+	// most, to notice that a target is lost.
+	leastPatience = 50 * time.Second
 	// doubt is how much earlier than the pod a target must have been lost, so that it cannot have the pod's delegate.
 	// The two times are from different clocks of the source.
 	doubt = time.Minute
