@@ -21,11 +21,6 @@ const (
 	// at most noticedAfter and leastCheck after its last answer, within the grace period of nodes.
 	noticedAfter = 45 * time.Second
 	leastCheck   = 2 * time.Second
-	// maxMisses is how many attempts to connect must have failed in a row when a target is lost. One that was connected
-	// has deadAfter, too.
-	maxMisses = 3
-	// heardMisses takes its place for a target that answers now and then.
-	heardMisses = 9
 )
 
 // health is the result of the latest health checks of an engaged target.

@@ -128,16 +128,59 @@ func TestAHoldThatEndsWhileATargetIsConnectedToPutsItOutOfReach(t *testing.T) {
 }
 
 func TestAManagerThatActsThereMakesFencingDoubtful(t *testing.T) {
-	f := newFixture(t, http.StatusServiceUnavailable)
-	key := types.NamespacedName{Name: "c2"}
-	l := newLoop(f.connections, key, f.refuser, nil)
-	l.fencing = fencingHolds
-	l.engaged = &engagement{target: &engage.Target{Key: key}, identity: identity.New("")}
-	var there client.Client
-	l.engaged.hold, there = heldIn(t, f, key, &atomic.Bool{})
-	if err := l.options.Registry.Engage(t.Context(), l.engaged.target); err != nil {
-		t.Fatal(err)
+	for name, notices := range map[string]func(*testing.T, *loop, want) want{
+		"it is watched": func(t *testing.T, l *loop, w want) want {
+			t.Helper()
+			end := l.engaged.endOfHold()
+			if l.await(t.Context(), w, nil, nil, &end) {
+				t.Error("the target is to be watched further")
+			}
+			return w
+		},
+		"it is connected to with other credentials": func(t *testing.T, l *loop, w want) want {
+			t.Helper()
+			next := w
+			next.fingerprint = "next"
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				l.keep(ctx, t.Context(), next)
+			}()
+			waittest.Eventually(t, "something is reported", func() bool { return l.findingAbout(next) != (finding{}) })
+			cancel()
+			waittest.Receive(t, "the end of the attempts", ended)
+			return next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, http.StatusServiceUnavailable)
+			l := newLoop(f.connections, keyC2, f.refuser, nil)
+			l.fencing = fencingHolds
+			l.engaged = &engagement{target: &engage.Target{Key: keyC2}, identity: identity.New("")}
+			l.engaged.hold = takenOver(t, f)
+			if err := l.options.Registry.Engage(t.Context(), l.engaged.target); err != nil {
+				t.Fatal(err)
+			}
+			l.engaged.target.SetFences(true)
+			is := connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")
+			l.report(t.Context(), f.refuser, finding{condition: is})
+			w := notices(t, l, f.refuser)
+			if found := l.findingAbout(w); found.fencing != fencingDoubtful || found.condition != is {
+				t.Errorf("the next leader hears that fencing is %d, with %+v", found.fencing, found.condition)
+			}
+			l.fencing = l.fencing.after(v1alpha1.ReasonUnreachable, l.engaged) // It stops answering just then.
+			if is := ptr.Deref(l.fencing.write(v1alpha1.TargetStatus{Fences: ptr.To(true)}), true); is {
+				t.Error("this source still relies on the target's fencing")
+			}
+		})
 	}
+}
+
+// takenOver returns a hold on c2 that has ended because another manager acts there.
+func takenOver(t *testing.T, f fixture) *hold.Hold {
+	t.Helper()
+	held, there := heldIn(t, f, keyC2, &atomic.Bool{})
 	lease := &coordinationv1.Lease{}
 	if err := there.Get(t.Context(), leaseOfOurs, lease); err != nil {
 		t.Fatal(err)
@@ -147,20 +190,8 @@ func TestAManagerThatActsThereMakesFencingDoubtful(t *testing.T) {
 	if err := there.Update(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.engaged.hold.Confirm(t.Context()); !errors.As(err, new(*hold.OtherError)) {
+	if err := held.Confirm(t.Context()); !errors.As(err, new(*hold.OtherError)) {
 		t.Fatalf("error %v", err)
 	}
-	l.engaged.target.SetFences(true)
-	l.report(t.Context(), f.refuser, finding{condition: connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "")})
-	end := l.engaged.endOfHold()
-	if l.await(t.Context(), f.refuser, nil, nil, &end) {
-		t.Error("the target is to be watched further")
-	}
-	if found := l.findingAbout(f.refuser); found.fencing != fencingDoubtful {
-		t.Errorf("the next leader hears that fencing is %d", found.fencing)
-	}
-	l.fencing = l.fencing.after(v1alpha1.ReasonUnreachable, l.engaged) // It stops answering just then.
-	if is := ptr.Deref(l.fencing.write(v1alpha1.TargetStatus{Fences: ptr.To(true)}), true); is {
-		t.Error("this source still relies on the target's fencing")
-	}
+	return held
 }

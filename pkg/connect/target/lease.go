@@ -296,6 +296,21 @@ func (e *engagement) unsafe() bool {
 	return errors.As(cause, new(*hold.OtherError)) || errors.As(cause, new(*hold.TurnedBackError))
 }
 
+// lapse puts an engaged target out of reach whose hold has ended. It returns whether it ended in a way that ends the
+// engagement, too.
+func (l *loop) lapse() (unsafe bool) {
+	if l.engaged == nil || !l.engaged.lapsed() {
+		return false
+	}
+	l.options.Registry.Lapse(l.engaged.target)
+	if !l.engaged.unsafe() {
+		return false
+	}
+	l.fencing = fencingDoubtful
+	l.engaged.target.SetFences(false)
+	return true
+}
+
 // look looks at the Leases of an engaged target: whether its manager is awake, and whether there is one to hold by now.
 // It returns whether the target has to be engaged anew. While health checks fail, it asks nothing: they would wait for
 // its answer.

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -20,12 +19,6 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/pause"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
-)
-
-// A target that cost too much is disconnected for firstPenalty. Each time, the pause doubles, up to lastPenalty.
-const (
-	firstPenalty = 5 * time.Minute
-	lastPenalty  = 2 * time.Hour
 )
 
 // loop is the connection of one target. Its goroutine alone engages and disengages the target, and may wait for it.
@@ -137,6 +130,14 @@ func (l *loop) passPolicy(target *engage.Target) {
 	l.options.Registry.SetPolicy(target, policy)
 }
 
+// repeat reports for the want what was reported last, with what is known of fencing by now.
+func (l *loop) repeat(ctx context.Context, w want) {
+	l.mu.Lock()
+	last := l.finding
+	l.mu.Unlock()
+	l.report(ctx, w, last)
+}
+
 // findingAbout returns the finding about the want, or the zero finding if there is none yet.
 func (l *loop) findingAbout(w want) finding {
 	l.mu.Lock()
@@ -206,7 +207,9 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 			continue
 		}
 		cancel()
-		l.lapse()
+		if l.lapse() {
+			l.repeat(ctx, w) // The next leader reads that fencing is doubtful.
+		}
 		if over := l.attempt.account.Violation(); over != nil {
 			l.punish(ctx, w, over)
 			continue
@@ -219,25 +222,6 @@ func (l *loop) keep(ctx, life context.Context, w want) {
 		}
 		pause.For(ctx, l.options.Clock, l.nextPause(backoff))
 	}
-}
-
-// begin begins to connect by a want. The time without an answer goes on if the want leads to where the last one did. If
-// it leads elsewhere, the target there was never connected.
-func (l *loop) begin(w want) {
-	if at := w.endpoint(); l.endpoint != at {
-		l.wasConnected = l.wasConnected && l.endpoint == ""
-		l.endpoint = at
-		l.rest()
-	}
-	if l.lastFine.IsZero() {
-		l.lastFine = l.options.Clock.Now()
-	}
-}
-
-// rest notes that nobody asks the target for a time.
-func (l *loop) rest() {
-	l.silence.forget()
-	l.lastFine = time.Time{}
 }
 
 // connected reports a new engagement.
@@ -257,18 +241,6 @@ func (l *loop) learn() {
 	if !l.engaged.self {
 		l.known = cmp.Or(l.engaged.identity.ClusterID(), l.known)
 	}
-}
-
-// punish disconnects a target that costs too much for a while, which doubles each time.
-func (l *loop) punish(ctx context.Context, w want, over error) {
-	if ctx.Err() != nil {
-		return // The want changed.
-	}
-	l.disengage()
-	l.penalty = min(max(2*l.penalty, firstPenalty), lastPenalty)
-	l.report(ctx, w, finding{condition: overBudget(over, w, l.penalty)})
-	pause.For(ctx, l.options.Clock, l.penalty)
-	l.rest()
 }
 
 // failed reports that the target could not be engaged. An earlier engagement with the same credentials stays, as lost,
@@ -368,21 +340,6 @@ func (l *loop) await(ctx context.Context, w want, checks, looks <-chan time.Time
 	}
 }
 
-// lapse puts an engaged target out of reach whose hold has ended. It returns whether it ended in a way that ends the
-// engagement, too.
-func (l *loop) lapse() (unsafe bool) {
-	if l.engaged == nil || !l.engaged.lapsed() {
-		return false
-	}
-	l.options.Registry.Lapse(l.engaged.target)
-	if !l.engaged.unsafe() {
-		return false
-	}
-	l.fencing = fencingDoubtful
-	l.engaged.target.SetFences(false)
-	return true
-}
-
 // disengage ends the engagement, if there is one.
 func (l *loop) disengage() {
 	if l.engaged == nil {
@@ -424,8 +381,4 @@ func (l *loop) report(ctx context.Context, w want, f finding) {
 			"reason", f.condition.Reason, "message", f.condition.Message)
 	}
 	l.connections.changed(l.key)
-}
-
-func newBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }

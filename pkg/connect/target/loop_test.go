@@ -160,7 +160,8 @@ func TestTheTimeWithoutAnAnswerGoesOnWithOtherCredentials(t *testing.T) {
 		"the same endpoint, and it answers that it cannot": {
 			http.StatusServiceUnavailable, false, deadAfter, deadAfter + 2*time.Second,
 		},
-		"another endpoint": {0, true, later, later + 10*time.Second},
+		"another endpoint":                           {0, true, later, later + 10*time.Second},
+		"another endpoint, and the last one answers": {http.StatusUnauthorized, true, later, later + 30*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, test.status)

@@ -78,33 +78,6 @@ func (l *loop) checkAgain(ctx context.Context, within time.Duration) (
 // heard says whether the target has answered of late.
 func (l *loop) heard() bool { return l.quality.Heard(l.options.Clock.Now()) }
 
-// patience is how many attempts to connect must have failed in a row when a target is lost. One that answers now and
-// then is not dead.
-func (l *loop) patience() int {
-	if l.heard() {
-		return heardMisses
-	}
-	return maxMisses
-}
-
-// isLost says whether attempts to connect that have failed show that the target is lost. One that was connected gets as
-// long as a leader that watches it would give it: its API server may restart while a leader begins.
-func (l *loop) isLost() bool {
-	now := l.options.Clock.Now()
-	return l.silence.dead(now) || l.doubts >= l.patience() && (!l.wasConnected || now.Sub(l.lastFine) >= deadAfter)
-}
-
-// nextPause steps the back-off, and returns the pause before the next attempt to connect. That one does not begin later
-// than when it can show that the target is lost.
-func (l *loop) nextPause(backoff *wait.Backoff) time.Duration {
-	now := l.options.Clock.Now()
-	step := l.silence.pause(backoff.Step(), now)
-	if left := deadAfter - now.Sub(l.lastFine); l.wasConnected && left > 0 {
-		return min(step, left)
-	}
-	return step
-}
-
 // deadline returns how long one request for the health of a target, or for connecting to it, may take. A target that
 // seems to be dead may be slow.
 func (l *loop) deadline() time.Duration {

@@ -120,7 +120,7 @@ func TestStepsAreRepeatedOnlyIfTheTargetAnswers(t *testing.T) {
 			l := newLoop(f.connections, types.NamespacedName{Name: "c2"}, f.refuser, nil)
 			misses := maxMisses
 			if test.heard {
-				misses = heardMisses
+				misses, l.wasConnected = heardMisses, true
 				l.quality.Note(responsive.Good, f.clock.Now())
 			}
 			if got := l.patience(); got != misses {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// deadAfter is how long a target may answer nothing at all while it is connected to. If it was connected before, this
-// is also how long attempts to connect may fail, whatever it answers. A request whose end shows this takes up to 10 s,
-// and begins when this time has passed, or after a short pause. So the target is lost after 35 to 50 s, as an engaged
-// one is.
+// deadAfter is how long a target may answer nothing at all while it is connected to. If it was connected before,
+// attempts to connect may fail as long, whatever it answers. A request whose end shows this takes up to 10 s, and
+// begins when this time has passed, or after a short pause. So the target is lost after 35 to 50 s, as an engaged one
+// is. One that answers well now and then has longer.
 const deadAfter = 35 * time.Second
 
 // silence is for how long a target has not answered at all, while requests waited for an answer. The zero value has

@@ -127,7 +127,7 @@ func TestATargetThatStopsAnsweringWhileItIsConnectedToIsLost(t *testing.T) {
 		asked <- struct{}{}
 	}))
 	began, key := f.clock.Now(), types.NamespacedName{Name: "c2"}
-	w := want{fingerprint: "stops", config: &rest.Config{Host: server.URL}}
+	w := want{fingerprint: "stops", config: &rest.Config{Host: server.URL}, wasConnected: true}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f.set(ctx, key, w, nil)

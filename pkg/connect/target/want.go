@@ -83,8 +83,10 @@ func decideConnection(
 	return w
 }
 
-// endpoint says where the want leads to, and by whom an API server there is certified.
-func (w want) endpoint() string { return w.config.Host + " " + string(w.config.CAData) }
+// endpoint says where the want leads to, and as whom and by whom an API server there is certified.
+func (w want) endpoint() string {
+	return strings.Join([]string{w.config.Host, w.config.ServerName, string(w.config.CAData)}, " ")
+}
 
 // parse parses a kubeconfig. The warning says what the limits forbid while they are not enforced.
 func parse(

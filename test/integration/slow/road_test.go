@@ -107,6 +107,7 @@ func (r *road) arrive(proxy *corev1.Pod) {
 // travel begins to place pods of both sources in the healthy target, each pod of c1 beside one of the control group. It
 // goes on until ctx ends.
 func (r *road) travel(ctx context.Context, t *testing.T) *times {
+	t.Helper()
 	travelling, failed := errgroup.WithContext(t.Context())
 	took := &times{travelling: travelling, failed: failed.Done()}
 	for range lanes {
