@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -231,6 +232,43 @@ func (l *lab) caughtUp(ctx context.Context) error {
 		return fmt.Errorf("the checker knows another state of pod %s", name)
 	}
 	return nil
+}
+
+// bereave deletes the delegates of bare pods that have finished, with their PodChaperons. The pods must stay as they
+// are. It returns when another pod has come and finished: by then, the source has seen what happened before.
+func (l *lab) bereave(ctx context.Context) error {
+	pods, err := l.allOf(ctx, []string{task})
+	ended := finished(pods)
+	if errors.Is(err, errNothing) || err == nil && len(ended) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range ended {
+		l.history.Allow(ended[i].UID, checker.DelegateDeleted)
+		cluster := strings.TrimPrefix(ended[i].Spec.NodeName, "admiralty-")
+		if err := until(ctx, func(ctx context.Context) error {
+			_, err := l.kubectlOutput(ctx, cluster, "delete", "podchaperon", "--cascade=foreground",
+				"--selector="+v1alpha1.LabelParentUID+"="+string(ended[i].UID))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	later := l.task(fmt.Sprintf("later-%d", time.Now().UnixNano()), time.Second, 0)
+	if err := l.clusters[source].Create(ctx, later); err != nil {
+		return err
+	}
+	return until(ctx, func(ctx context.Context) error {
+		if err := l.clusters[source].Get(ctx, client.ObjectKeyFromObject(later), later); err != nil {
+			return err
+		}
+		if !checker.Finished(later.Status.Phase) {
+			return fmt.Errorf("%s is %s", later.Name, later.Status.Phase)
+		}
+		return nil
+	})
 }
 
 // sweep deletes what has finished, and undoes operations that last, so that each round begins alike.

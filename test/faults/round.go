@@ -80,6 +80,9 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 		l.history.Violate(checker.Notices, "round %d of seed %d: node %s was not False within %s: %v",
 			p.round, p.seed, target, noticeWithin, seen.notes)
 	}
+	if err := l.bereave(ctx); err != nil {
+		return res, fmt.Errorf("deleting the delegates of pods that have finished: %w", err)
+	}
 	l.history.Ends()
 	l.setBack.Store(false)
 	return res, l.sweep(ctx)

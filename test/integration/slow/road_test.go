@@ -3,6 +3,7 @@ package slow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -171,8 +172,8 @@ func (r *road) trip(ctx context.Context, from *env.Cluster, node string) (string
 		return node, time.Since(began), nil
 	case <-ctx.Done():
 		err := from.Client.Get(context.WithoutCancel(ctx), client.ObjectKeyFromObject(proxy), proxy)
-		return "", 0, fmt.Errorf("waiting until %s of %s is placed: %w; it is on %q: %v, %w",
-			proxy.Name, from.Name, ctx.Err(), proxy.Spec.NodeName, proxy.Status.Conditions, err)
+		return "", 0, fmt.Errorf("waiting until %s of %s is placed: %w; it is on %q: %v",
+			proxy.Name, from.Name, errors.Join(ctx.Err(), err), proxy.Spec.NodeName, proxy.Status.Conditions)
 	}
 }
 
