@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
@@ -126,22 +124,14 @@ func TestATargetThatStopsAnsweringWhileItIsConnectedToIsLost(t *testing.T) {
 		fmt.Fprint(w, `{"gitVersion":"v1.37.1"}`)
 		asked <- struct{}{}
 	}))
-	began, key := f.clock.Now(), types.NamespacedName{Name: "c2"}
+	began := f.clock.Now()
 	w := want{fingerprint: "stops", config: &rest.Config{Host: server.URL}, wasConnected: true}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f.set(ctx, key, w, nil)
+	f.set(ctx, keyC2, w, nil)
 	waittest.Receive(t, "the only request that is answered", asked)
 	server.Close()
-	waittest.Eventually(t, "the target to be lost", func() bool {
-		if f.findingAbout(key, w).condition.Reason == v1alpha1.ReasonUnreachable {
-			return true
-		}
-		if f.clock.HasWaiters() {
-			f.clock.Step(time.Second)
-		}
-		return false
-	})
+	f.isLost(t, w)
 	if took := f.clock.Since(began); took < deadAfter || took > 50*time.Second {
 		t.Errorf("it took %s", took)
 	}
