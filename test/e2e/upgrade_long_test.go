@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -165,7 +166,29 @@ func (l *load) comeAndGo(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
+		if !l.waitForRoom(ctx) {
+			return nil
+		}
 	}
+}
+
+// waitForRoom waits until few pods that come and go are left, and returns whether that was before ctx ended. On a slow
+// machine, they would fill the clusters. Kubernetes would then preempt some for the managers that begin.
+func (l *load) waitForRoom(ctx context.Context) bool {
+	few := func(ctx context.Context) (bool, error) {
+		proxies, _, err := l.w.pods(ctx, l.w.c1)
+		if err != nil {
+			return false, nil //nolint:nilerr // The API server may be busy: the next look decides.
+		}
+		unfinished := 0
+		for i := range proxies {
+			if phase := proxies[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+				unfinished++
+			}
+		}
+		return unfinished <= steadyPods+5, nil
+	}
+	return wait.PollUntilContextCancel(ctx, time.Second, true, few) == nil
 }
 
 // goOn checks for a while that no steady pod is replaced, evicted or not ready for long.
