@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
@@ -223,6 +224,48 @@ func TestPodChaperonsOfFinishedPodsAreDeletedOften(t *testing.T) {
 	}
 	if finished, err := os.ReadFile("finished"); err != nil || len(finished) < all/2 || len(finished) == all {
 		t.Errorf("%d of %d deletions were of the finished pod: %v", len(finished), all, err)
+	}
+}
+
+func TestAfterARoundTheDelegatesOfFinishedPodsGo(t *testing.T) {
+	labels, pods := map[string]string{"app": task}, []client.Object{}
+	for name, where := range map[string]struct {
+		cluster string
+		phase   corev1.PodPhase
+	}{
+		"done":   {source, corev1.PodSucceeded},
+		"failed": {target, corev1.PodFailed},
+		"runs":   {target, corev1.PodRunning},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: labels}}
+		pod.Spec.NodeName, pod.Status.Phase = "admiralty-"+where.cluster, where.phase
+		pods = append(pods, pod)
+	}
+	l := newLab(t, `echo "$2 $6 $7 ${9##*=}" >> deleted`, pods...)
+	later := 0
+	finish := func(ctx context.Context, c client.WithWatch, pod client.Object, opts ...client.CreateOption) error {
+		later++
+		pod.(*corev1.Pod).Status.Phase = corev1.PodSucceeded
+		return c.Create(ctx, pod, opts...)
+	}
+	l.clusters[source].Client = interceptor.NewClient(l.clusters[source].Client.(client.WithWatch),
+		interceptor.Funcs{Create: finish})
+	if err := l.bereave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("deleted")
+	deleted := slices.Sorted(strings.Lines(string(raw)))
+	want := []string{source + " delete podchaperon uid-done\n", target + " delete podchaperon uid-failed\n"}
+	if err != nil || !slices.Equal(deleted, want) {
+		t.Errorf("kubectl deleted %q, want %q: %v", deleted, want, err)
+	}
+	for uid, allowed := range map[types.UID]bool{"uid-done": true, "uid-failed": true, "uid-runs": false} {
+		if l.history.Allowed(uid) != allowed {
+			t.Errorf("of the delegate of %s: the checker knows of a deletion: %v", uid, !allowed)
+		}
+	}
+	if later != 1 {
+		t.Errorf("%d pods were awaited afterwards, and not one", later)
 	}
 }
 
