@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -24,11 +25,12 @@ import (
 const (
 	// earlier is the version in which clusters trusted one another.
 	earlier = "4e6879f7e696eeaae15ac4e202bd6a84817490a4"
-	// mixed is how long the sides have different versions.
-	mixed = 2 * time.Minute
 	// alike is how long both sides have the earlier version before, and the present one afterwards.
 	alike = time.Minute
 )
+
+var mixed = flag.Duration("mixed", 2*time.Minute,
+	"how long the sides have different versions in TestUpgradeUnderLoad, in each order")
 
 // TestUpgradeUnderLoad upgrades both clusters from an earlier version while pods come and go.
 func TestUpgradeUnderLoad(t *testing.T) {
@@ -43,7 +45,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			load := w.startLoad(t)
 			load.goOn(t, alike)
 			w.all()[order[0]].upgradeToPresent(t.Context(), t)
-			load.goOn(t, mixed)
+			load.goOn(t, *mixed)
+			load.finishesJobs(t)
 			w.all()[order[1]].upgradeToPresent(t.Context(), t)
 			load.goOn(t, alike)
 			load.end(t)
@@ -225,6 +228,30 @@ func (l *load) undisturbed(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// finishesJobs waits until a Job is complete that has yet to be created.
+func (l *load) finishesJobs(t *testing.T) {
+	t.Helper()
+	known := map[string]bool{}
+	jobs := &batchv1.JobList{}
+	within(t, time.Minute, "to list the Jobs", func(ctx context.Context) error {
+		return l.w.c1.List(ctx, jobs, client.InNamespace(l.w.namespace))
+	})
+	for i := range jobs.Items {
+		known[jobs.Items[i].Name] = true
+	}
+	within(t, 4*time.Minute, "a new Job to complete", func(ctx context.Context) error {
+		if err := l.w.c1.List(ctx, jobs, client.InNamespace(l.w.namespace)); err != nil {
+			return err
+		}
+		for i := range jobs.Items {
+			if !known[jobs.Items[i].Name] && jobs.Items[i].Status.Succeeded == 1 {
+				return nil
+			}
+		}
+		return errors.New("none is")
+	})
 }
 
 // end waits until all Jobs are complete, without a failure, and nothing is lost or double.
