@@ -107,15 +107,19 @@ func (l *lease) note(record *resourcelock.LeaderElectionRecord) (back bool) {
 // that does not lead: it begins anew.
 const clockStep = time.Second
 
-// earlier says whether a Lease is of an earlier time than it was before. Of our own renewals, each that was
-// acknowledged has to be there, whatever our clock says. API servers keep microseconds.
+// earlier says whether a Lease is of an earlier time than it was before. Whoever takes the Lease raises the number of
+// transitions, and a holder that releases it does not. Of our own renewals, each that was acknowledged has to be there,
+// whatever our clock says. API servers keep microseconds.
 func (l *lease) earlier(record, was resourcelock.LeaderElectionRecord) bool {
 	if record.LeaderTransitions != was.LeaderTransitions {
 		return record.LeaderTransitions < was.LeaderTransitions
 	}
+	if record.HolderIdentity != was.HolderIdentity {
+		return record.HolderIdentity != ""
+	}
 	lacks := was.RenewTime.Truncate(time.Microsecond).Sub(record.RenewTime.Time)
 	mine := record.HolderIdentity == l.Identity()
-	return record.HolderIdentity == was.HolderIdentity && (lacks > clockStep || mine && lacks > 0)
+	return lacks > clockStep || mine && lacks > 0
 }
 
 // Create takes a Lease that does not exist.

@@ -49,7 +49,7 @@ func TestTheLeaseReportsItsLoss(t *testing.T) {
 	ours, theirs := resourcelock.LeaderElectionRecord{
 		HolderIdentity: "us",
 	}, resourcelock.LeaderElectionRecord{
-		HolderIdentity: "them",
+		HolderIdentity: "them", LeaderTransitions: 1,
 	}
 	take := func(l *lease, _ *playedLock) { _ = l.Create(ctx, ours) }
 	renew := func(l *lease, _ *playedLock) { _ = l.Update(ctx, ours) }
@@ -175,10 +175,17 @@ func TestALeaseFromThePastIsNoticed(t *testing.T) {
 		leads         bool
 		want          bool
 	}{
-		"it is renewed":                   {before: record("them", 3, 0), after: record("them", 3, time.Second)},
-		"it is taken":                     {before: record("them", 3, time.Hour), after: record("others", 4, 0)},
-		"it is released":                  {before: record("them", 3, 0), after: record("", 3, 0)},
-		"it was made anew":                {before: none, after: record("them", 0, 0)},
+		"it is renewed":           {before: record("them", 3, 0), after: record("them", 3, time.Second)},
+		"it is taken":             {before: record("them", 3, time.Hour), after: record("others", 4, 0)},
+		"it is released":          {before: record("them", 3, 0), after: record("", 3, 0)},
+		"it was made anew":        {before: none, after: record("them", 0, 0)},
+		"a released one is taken": {before: record("", 3, 0), after: record("them", 4, time.Second)},
+		"an earlier one was taken since": {
+			before: record("them", 4, 0), after: record("others", 4, time.Hour), want: true,
+		},
+		"an earlier one was taken since, and it was released before": {
+			before: record("", 4, 0), after: record("others", 4, time.Hour), want: true,
+		},
 		"the holder's clock was set back": {before: record("them", 3, time.Second), after: record("them", 3, 0)},
 		"of the same holder, one renewal ago": {
 			before: record("them", 3, timeouts.LeaseRenewal), after: record("them", 3, 0), want: true,

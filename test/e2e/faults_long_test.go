@@ -17,6 +17,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -106,7 +107,31 @@ func (w *world) endWell(t *testing.T, args ...string) {
 				w.nodeIs(ctx, "admiralty-c2", corev1.ConditionTrue),
 			)
 		})
+		for _, target := range []string{"c1", "c2"} {
+			eventuallyIn(ctx, t, target+" to take pods in the end", func(ctx context.Context) error {
+				return w.takesPod(ctx, target)
+			})
+		}
 	})
+}
+
+// takesPod returns an error unless a pod that may only run in a target is bound. A new leader connects to its targets
+// one after the other, and their nodes are Ready before. The namespace of the test is deleted afterwards, with the pod.
+func (w *world) takesPod(ctx context.Context, target string) error {
+	pod := w.pod("last-in-"+target, inTarget(target, podTemplate("last")))
+	switch err := w.c1.Create(ctx, pod); {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+		return nil // The test has deleted its namespace.
+	case client.IgnoreAlreadyExists(err) != nil:
+		return err
+	}
+	if err := w.c1.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	if pod.Spec.NodeName != "admiralty-"+target {
+		return fmt.Errorf("pod %s is on %q", pod.Name, pod.Spec.NodeName)
+	}
+	return nil
 }
 
 func (w *world) nodeIs(ctx context.Context, name string, want corev1.ConditionStatus) error {

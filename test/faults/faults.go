@@ -18,9 +18,13 @@ type fault struct {
 	name string
 	// part is what breaks. No two faults of a round break the same part.
 	part string
-	// away is the cluster that the source cannot reach meanwhile, or that is really down. The source is a target, too.
-	// A fault that only breaks the source makes no other cluster away.
-	away string
+	// away says that the source cannot reach the target meanwhile, or that it is really down. A fault that only breaks
+	// the source makes no cluster away, also not the source, which is a target, too.
+	away bool
+	// refuses says that the target does not accept the source meanwhile, or that the source lacks what it needs.
+	refuses bool
+	// blurs says that the checker cannot see the source meanwhile.
+	blurs bool
 	// silences says that the source may not renew its Lease in the target meanwhile, though it can reach it.
 	silences bool
 	// cuts says that the source surely loses the target, if the fault lasts.
@@ -29,6 +33,8 @@ type fault struct {
 	brief bool
 	// atEnd says that begin only prepares the fault, and that its end breaks something.
 	atEnd bool
+	// prepare does what comes before the fault. It may be nil.
+	prepare func(ctx context.Context, l *lab) error
 	// begin breaks something. The function that it returns repairs it; it may be nil.
 	begin begin
 }
@@ -38,34 +44,33 @@ type (
 	end   func(context.Context) error
 )
 
-// The parts of faults that break the leader of the source, and what it needs to connect to the target.
-const leader, secret = "leader", "secret"
+// The parts of faults that break the network, the leader of the source, and what it needs to connect to the target.
+const network, leader, secret = "network", "leader", "secret"
 
 func faults() []fault {
-	const network = "network"
 	return []fault{
-		{name: "partition", part: network, away: target, cuts: true, begin: cutting()},
-		{name: "one-way partition, to the target", part: network, away: target, cuts: true,
+		partition(),
+		{name: "one-way partition, to the target", part: network, away: true, cuts: true,
 			begin: cutting("--only-in")},
-		{name: "one-way partition, from the target", part: network, away: target, cuts: true,
+		{name: "one-way partition, from the target", part: network, away: true, cuts: true,
 			begin: cutting("--only-out")},
-		{name: "loss of a third of the packets", part: network, away: target, begin: cutting("--percent=33")},
-		{name: "the target's API server stopped", part: target, away: target, cuts: true, begin: stopping(target)},
-		{name: "the source's API server stopped", part: source, away: source, silences: true,
+		{name: "loss of a third of the packets", part: network, away: true, begin: cutting("--percent=33")},
+		{name: "the target's API server stopped", part: target, away: true, cuts: true, begin: stopping(target)},
+		{name: "the source's API server stopped", part: source, blurs: true, silences: true,
 			begin: stopping(source)},
-		{name: "the target's API server frozen", part: target, away: target, cuts: true,
+		{name: "the target's API server frozen", part: target, away: true, cuts: true,
 			begin: freezing(target, "kube-apiserver")},
-		{name: "the source's API server frozen", part: source, away: source, silences: true,
+		{name: "the source's API server frozen", part: source, blurs: true, silences: true,
 			begin: freezing(source, "kube-apiserver")},
 		{name: "the target's API server slow", part: target, begin: slowing(target)},
-		{name: "the target's etcd frozen", part: target, away: target, begin: freezing(target, "etcd")},
-		{name: "the source's etcd frozen", part: source, away: source, silences: true,
+		{name: "the target's etcd frozen", part: target, away: true, begin: freezing(target, "etcd")},
+		{name: "the source's etcd frozen", part: source, blurs: true, silences: true,
 			begin: freezing(source, "etcd")},
 		{name: "the target's kubelet frozen", part: "kubelet", begin: freezing(target, "kubelet")},
 		{name: "leader of the source killed", part: leader, brief: true, silences: true, begin: killing(source, true)},
 		{name: "leader of the source cut off from its API server", part: leader, silences: true,
 			begin: isolating(true)},
-		{name: "managers of the source cut off from their API server", part: source, away: source,
+		{name: "managers of the source cut off from their API server", part: source,
 			silences: true, begin: isolating(false)},
 		{name: "replica of the source killed", part: "replica", brief: true, begin: killing(source, false)},
 		{name: "leader of the target killed", part: "leader there", brief: true, begin: killing(target, true)},
@@ -73,10 +78,14 @@ func faults() []fault {
 		{name: "leader of the source frozen", part: leader, silences: true, begin: freezingManager(source)},
 		{name: "leader of the target frozen", part: "leader there", begin: freezingManager(target)},
 		{name: "Secret rotated", part: secret, brief: true, begin: rotating},
-		{name: "Secret deleted", part: secret, silences: true, begin: withoutSecret},
-		{name: "Secret swapped", part: secret, away: target, begin: swapping},
-		{name: "rights revoked", part: secret, away: target, begin: revoking},
+		{name: "Secret deleted", part: secret, silences: true, refuses: true, begin: withoutSecret},
+		{name: "Secret swapped", part: secret, silences: true, refuses: true, begin: swapping},
+		{name: "rights revoked", part: secret, silences: true, refuses: true, begin: revoking},
 	}
+}
+
+func partition() fault {
+	return fault{name: "partition", part: network, away: true, cuts: true, begin: cutting()}
 }
 
 // killingLeader kills the leader of the source while it places pods. Nothing else may break then: a second delegate
@@ -156,15 +165,15 @@ func (l *lab) manager(ctx context.Context, name string, leader bool) (*corev1.Po
 	return nil, fmt.Errorf("%s has no such manager (the leader is %q)", name, holder)
 }
 
-// killing kills a manager with SIGKILL, so that it cannot release anything. It also has the pod replaced, so that kills
-// in a row do not add up to a back-off.
+// killing kills a manager with SIGKILL, so that it cannot release anything. In half of the cases, its container starts
+// again. In the others, the pod is replaced, too, so that kills in a row do not add up to a long back-off.
 func killing(name string, leader bool) begin {
-	return func(ctx context.Context, l *lab, _ *rand.Rand) (end, error) {
+	return func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
 		pod, err := l.manager(ctx, name, leader)
 		if err != nil {
 			return nil, err
 		}
-		if err := signalManager(pod, syscall.SIGKILL); err != nil {
+		if err := signalManager(pod, syscall.SIGKILL); err != nil || r.IntN(2) == 0 {
 			return nil, err
 		}
 		return nil, client.IgnoreNotFound(l.clusters[name].Delete(ctx, pod, client.GracePeriodSeconds(0)))

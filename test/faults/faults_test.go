@@ -63,8 +63,8 @@ func TestNothingExcusesASecondDelegateWhenTheLeaderIsKilledAmidPlacing(t *testin
 		}
 		found++
 		for _, s := range p.steps {
-			if s.fault != nil && s.fault.away != "" {
-				t.Errorf("%s makes %s away in\n%s", s.name(), s.fault.away, p)
+			if s.fault != nil && (s.fault.away || s.fault.refuses) {
+				t.Errorf("%s makes the target away in\n%s", s.name(), p)
 			}
 		}
 	}
@@ -99,22 +99,31 @@ func TestOnlyFaultsOfTheTargetMakeItAway(t *testing.T) {
 	for _, f := range append(faults(), killingLeader()) {
 		switch f.part {
 		case source, leader, "replica", "leader there", "replica there", "kubelet":
-			if f.away == target {
-				t.Errorf("%s breaks the %s, and %s counts as away", f.name, f.part, f.away)
+			if f.away || f.refuses {
+				t.Errorf("%s breaks the %s, and the target counts as away", f.name, f.part)
+			}
+		case secret:
+			if f.away {
+				t.Errorf("%s has the target refuse the source, and the target counts as away", f.name)
 			}
 		}
 		if (f.part == source || f.part == leader) && !f.silences {
 			t.Errorf("%s need not silence the source", f.name)
 		}
-		if f.cuts && f.away != target {
+		if f.cuts && !f.away {
 			t.Errorf("%s cuts the target off, and it does not count as away", f.name)
 		}
 	}
 }
 
+// isSure reports whether a step is carried out even while the source's API server is broken.
+func (s step) isSure() bool {
+	return s.fault != nil && (s.fault.part == network || s.fault.part == source || s.fault.part == target)
+}
+
 func TestTheShortFormHasWhatMatters(t *testing.T) {
 	drawn, long := map[string]bool{}, false
-	plans := newPlans(shortSeed)
+	plans := newShortPlans(shortSeed)
 	for range shortRounds {
 		p := plans.next()
 		long = long || p.mustNotice() != ""
@@ -123,7 +132,7 @@ func TestTheShortFormHasWhatMatters(t *testing.T) {
 			return s.fault != nil && s.fault.part == source && !s.fault.atEnd
 		})
 		for _, s := range p.steps {
-			drawn[s.name()] = drawn[s.name()] || !broken
+			drawn[s.name()] = drawn[s.name()] || !broken || s.isSure()
 			if s.lasts > longLasts {
 				t.Errorf("%s takes %s", s.name(), s.lasts)
 			}
@@ -160,6 +169,10 @@ func TestWhatARoundMeasures(t *testing.T) {
 		"a kill": {
 			notes: []note{{at: at(10), what: began, name: "kill"}, {at: at(25), what: leads}},
 			want:  times{of: "kill", takenOver: 15 * time.Second},
+		},
+		"a kill in the target": {
+			notes: []note{{at: at(10), what: began, name: "kill"}, {at: at(25), what: leadsThere}},
+			want:  times{of: "kill", takenOverThere: 15 * time.Second},
 		},
 		"nobody knows for a while": {
 			notes: []note{
@@ -244,7 +257,7 @@ func TestResultsAreAddedToTheEarlierOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.begin(options{seed: 7, first: 1})
+		r.begin(options{seed: 7, first: 1}, "abc")
 		r.add(result{
 			faults: []string{"partition"}, operations: []string{"a pod is deleted", "a pod is deleted"},
 			rest: 3 * time.Second, times: times{of: "partition", noticed: 31 * time.Second},
@@ -263,7 +276,7 @@ func TestResultsAreAddedToTheEarlierOnes(t *testing.T) {
 	text := r.table()
 	for _, want := range []string{
 		"2 faults and 4 operations in 2 rounds", "| partition | 2 | 3.0 s", "| a pod is deleted | 4 |",
-		`make test-faults FAULTS="-seed 7 -first 1 -rounds 1 -for 24h"`,
+		`make test-faults FAULTS="-seed 7 -first 1 -rounds 1 -for 24h" # abc`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)

@@ -26,9 +26,10 @@ type lab struct {
 	unwatch map[string]context.CancelFunc
 	// setBack says that this round set a cluster back, so that a target may say so.
 	setBack atomic.Bool
-	// done has the names of the faults that were carried out.
-	done map[string]bool
-	say  func(format string, args ...any)
+	// done has the names of the steps that were carried out, and drawn how often each was to be.
+	done  map[string]bool
+	drawn map[string]int
+	say   func(format string, args ...any)
 }
 
 // setUp makes the namespace and the workload in it, and starts the checker.
@@ -36,7 +37,7 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 	l := &lab{
 		clusters: map[string]*cluster{}, namespace: "faults-" + rand.String(5),
 		history: checker.NewHistory(time.Now), unwatch: map[string]context.CancelFunc{}, say: say,
-		done: map[string]bool{},
+		done: map[string]bool{}, drawn: map[string]int{},
 	}
 	for _, name := range []string{source, target} {
 		c, err := open(name)
@@ -56,7 +57,7 @@ func setUp(ctx context.Context, say func(string, ...any)) (*lab, error) {
 		}
 	}
 	l.setBack.Store(true) // An earlier run may have ended amid that.
-	go l.history.Look(ctx)
+	go l.history.Look(ctx, l.namespace)
 	return l, l.createWorkload(ctx)
 }
 

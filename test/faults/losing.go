@@ -20,17 +20,20 @@ import (
 
 // losing is a partition for so long that fenced pods run elsewhere. They are in the target when it begins.
 func losing() fault {
+	lost := map[string]types.UID{}
 	return fault{
-		name: "partition, longer than a fence", part: "network", away: target, cuts: true,
-		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
-			lost := map[string]types.UID{}
+		name: "partition, longer than a fence", part: network, away: true, cuts: true,
+		prepare: func(ctx context.Context, l *lab) error {
 			for _, app := range []string{fenced, alone} {
 				uid, err := l.placeFenced(ctx, app)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				lost[app] = uid
 			}
+			return nil
+		},
+		begin: func(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
 			heal, err := cutting()(ctx, l, r)
 			return func(ctx context.Context) error {
 				for app, uid := range lost {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// observer notes when the target's virtual node and the leader of the source change.
+// observer notes when the target's virtual node and the leaders of both clusters change.
 type observer struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -32,6 +32,8 @@ const (
 	unready = "the node is not Ready"
 	unknown = "nobody knows whether the node is Ready"
 	leads   = "another leads"
+	// leadsThere is of the target's managers.
+	leadsThere = "another leads in the target"
 )
 
 // noticeWithin is what docs/reliability.md promises.
@@ -48,6 +50,8 @@ type times struct {
 	back time.Duration
 	// takenOver is the time from the beginning of the fault until another manager leads.
 	takenOver time.Duration
+	// takenOverThere is the same in the target.
+	takenOverThere time.Duration
 }
 
 func (l *lab) observe(ctx context.Context) *observer {
@@ -55,19 +59,22 @@ func (l *lab) observe(ctx context.Context) *observer {
 	o := &observer{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		lastReady, lastHolder := ready, ""
+		lastReady, holders := ready, map[string]string{}
 		for ctx.Err() == nil {
 			l.look(ctx, source)
 			if state := l.look(ctx, target); state != "" && state != lastReady {
 				lastReady = state
 				o.note(state, "")
 			}
-			holder := l.holder(ctx)
-			if lastHolder != "" && holder != "" && holder != lastHolder {
-				o.note(leads, holder)
-			}
-			if holder != "" {
-				lastHolder = holder
+			for name, what := range map[string]string{source: leads, target: leadsThere} {
+				holder := l.holder(ctx, name)
+				if holder == "" {
+					continue
+				}
+				if last := holders[name]; last != "" && last != holder {
+					o.note(what, holder)
+				}
+				holders[name] = holder
 			}
 			wait(ctx, pollEvery)
 		}
@@ -93,8 +100,8 @@ func (l *lab) look(ctx context.Context, name string) string {
 	return ""
 }
 
-func (l *lab) holder(ctx context.Context) string {
-	lease, err := l.lease(ctx, source)
+func (l *lab) holder(ctx context.Context, name string) string {
+	lease, err := l.lease(ctx, name)
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -164,13 +171,22 @@ func measure(notes []note) times {
 		case begin.IsZero():
 		case n.what == cut:
 			away = n.at
-		case n.what == unready && t.noticed == 0:
-			t.noticed = n.at.Sub(away)
-		case n.what == leads && t.takenOver == 0:
-			t.takenOver = n.at.Sub(begin)
+		case n.what == unready:
+			first(&t.noticed, n.at.Sub(away))
+		case n.what == leads:
+			first(&t.takenOver, n.at.Sub(begin))
+		case n.what == leadsThere:
+			first(&t.takenOverThere, n.at.Sub(begin))
 		case n.what == ready && !end.IsZero() && t.noticed > 0:
 			t.back = n.at.Sub(end)
 		}
 	}
 	return t
+}
+
+// first sets a time that was not measured before.
+func first(measured *time.Duration, d time.Duration) {
+	if *measured == 0 {
+		*measured = d
+	}
 }

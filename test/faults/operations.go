@@ -57,34 +57,40 @@ func operations() []operation {
 		{name: "a pod is deleted", counts: true, do: deleteProxy(checker.Deleted, web, task)},
 		{name: "a pod is deleted by force", counts: true, do: deleteProxy(checker.DeletedByForce, web, task)},
 		{name: "a delegate is deleted", counts: true, moves: true,
-			do: deleteInTarget("pod", []string{web, task, db, fenced, alone})},
+			do: deleteInTarget(checker.DelegateDeleted, "pod", []string{web, task, db, fenced, alone})},
+		{name: "a delegate is deleted by force", counts: true, do: deleteInTarget(
+			checker.DelegateDeletedByForce, "pod", []string{web, task}, "--grace-period=0", "--force")},
 		{name: "a PodChaperon is deleted", counts: true, do: deleteInTarget(
-			"podchaperon", []string{web, task, db}, "--cascade=background")},
+			checker.DelegateDeleted, "podchaperon", []string{web, task, db}, "--cascade=background")},
 		{name: "a PodChaperon is deleted in the foreground", counts: true, do: deleteInTarget(
-			"podchaperon", []string{web, task}, "--cascade=foreground")},
+			checker.DelegateDeleted, "podchaperon", []string{web, task}, "--cascade=foreground")},
 		{name: "the virtual node is cordoned", counts: true, moves: true, do: func(
 			ctx context.Context, l *lab, _ *rand.Rand,
 		) error {
 			return l.mustFind(ctx, source, "cordon", virtual)
 		}},
-		{name: "the virtual node is drained", counts: true, moves: true, do: func(
-			ctx context.Context, l *lab, _ *rand.Rand,
-		) error {
-			if err := l.kubectl(ctx, "cordon", virtual); err != nil {
-				return err
-			}
-			// It waits for the budget, and for what else is broken. So it need not come to an end.
-			if err := l.drain(ctx, 15*time.Second); err != nil {
-				first, _, _ := strings.Cut(err.Error(), "\n")
-				l.say("  not drained: %s", first)
-			}
-			return nil
-		}},
+		{name: "the virtual node is drained", counts: true, moves: true, do: drainAmid(target)},
+		{name: "the virtual node of the source is drained", counts: true, moves: true, do: drainAmid(source)},
 		{name: "the virtual node is deleted", counts: true, moves: true, do: func(
 			ctx context.Context, l *lab, _ *rand.Rand,
 		) error {
 			return l.kubectl(ctx, "delete", "node", virtual, "--wait=false")
 		}},
+	}
+}
+
+// drainAmid evacuates a cluster, whatever else is broken. It waits for that and for the budget, so it need not come to
+// an end.
+func drainAmid(name string) func(context.Context, *lab, *rand.Rand) error {
+	return func(ctx context.Context, l *lab, _ *rand.Rand) error {
+		if err := l.kubectl(ctx, "cordon", "admiralty-"+name); err != nil {
+			return err
+		}
+		if err := l.drain(ctx, name, 15*time.Second); err != nil {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			l.say("  not drained: %s", first)
+		}
+		return nil
 	}
 }
 
@@ -95,7 +101,7 @@ func drain() operation {
 		name: "the virtual node is drained alone", counts: true, timed: true, prepare: placeWeb,
 		do: func(ctx context.Context, l *lab, _ *rand.Rand) error {
 			drained := make(chan error, 1)
-			go func() { drained <- l.drain(ctx, 2*restWithin) }()
+			go func() { drained <- l.drain(ctx, target, 2*restWithin) }()
 			ticker := time.NewTicker(pollEvery)
 			defer ticker.Stop()
 			for {
@@ -107,8 +113,10 @@ func drain() operation {
 					return err
 				case <-ticker.C:
 				}
-				if ready, err := l.readyPods(ctx, web); err == nil && ready < webReplicas-1 {
-					l.history.Violate(checker.Budgets, "%d pods of the Deployment are ready during a drain", ready)
+				for _, of := range []func(context.Context, string) ([]corev1.Pod, error){l.proxies, l.delegates} {
+					if pods, err := of(ctx, web); err == nil && serving(pods) < webReplicas-1 {
+						l.history.Violate(checker.Budgets, "%s", describe(pods))
+					}
 				}
 			}
 		},
@@ -146,13 +154,13 @@ func placeWeb(ctx context.Context, l *lab) error {
 // hangs is how much longer than its own time-out kubectl may take.
 const hangs = time.Minute
 
-// drain evacuates the target, and returns when the pods are gone, or after the time-out.
-func (l *lab) drain(ctx context.Context, timeout time.Duration) error {
+// drain evacuates a cluster, and returns when the pods are gone, or after the time-out.
+func (l *lab) drain(ctx context.Context, name string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout+hangs)
 	defer cancel()
-	l.history.Drains(target, true)
-	defer l.history.Drains(target, false)
-	return l.kubectl(ctx, "drain", "admiralty-"+target, "--pod-selector=app in (web,db,fenced,alone)",
+	l.history.Drains(name, true)
+	defer l.history.Drains(name, false)
+	return l.kubectl(ctx, "drain", "admiralty-"+name, "--pod-selector=app in (web,db,fenced,alone)",
 		"--ignore-daemonsets", "--timeout="+timeout.String(),
 		"--request-timeout=1m") // kubectl ends a drain with the first request that is too slow.
 }
@@ -165,17 +173,39 @@ func (l *lab) proxies(ctx context.Context, app string) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods.Items, isDelegate), err
 }
 
-func (l *lab) readyPods(ctx context.Context, app string) (int, error) {
-	pods, err := l.proxies(ctx, app)
-	ready := 0
-	for i := range pods {
-		for _, c := range pods[i].Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				ready++
-			}
+// delegates returns the delegates with this label app in all clusters. Those of the target come first: pods that move
+// to the source meanwhile count twice rather than not at all.
+func (l *lab) delegates(ctx context.Context, app string) ([]corev1.Pod, error) {
+	var all []corev1.Pod
+	for _, name := range []string{target, source} {
+		pods := &corev1.PodList{}
+		if err := l.clusters[name].List(ctx, pods, client.InNamespace(l.namespace), client.MatchingLabels{"app": app},
+			client.HasLabels{v1alpha1.LabelParentUID}); err != nil {
+			return nil, err
 		}
+		all = append(all, pods.Items...)
 	}
-	return ready, err
+	return all, nil
+}
+
+// serving returns how many pods are Ready and are not being deleted.
+func serving(pods []corev1.Pod) int {
+	return len(slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !serves(&p) }))
+}
+
+func serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// describe says which of the pods serve.
+func describe(pods []corev1.Pod) string {
+	says := make([]string, 0, len(pods))
+	for i := range pods {
+		says = append(says, fmt.Sprintf("%s: %t", pods[i].Name, serves(&pods[i])))
+	}
+	return fmt.Sprintf("during a drain, %d pods serve: %s", serving(pods), strings.Join(says, ", "))
 }
 
 func startTask(ctx context.Context, l *lab, r *rand.Rand) error {
@@ -243,7 +273,9 @@ func deleteProxy(asked checker.How, apps ...string) func(context.Context, *lab, 
 
 // deleteInTarget deletes the delegate or the PodChaperon of a pod, wherever it is. A pod that is not bound may have one
 // in each target. If pods have finished, one of them is chosen half of the time: it must stay as it is.
-func deleteInTarget(kind string, apps []string, how ...string) func(context.Context, *lab, *rand.Rand) error {
+func deleteInTarget(
+	asked checker.How, kind string, apps []string, how ...string,
+) func(context.Context, *lab, *rand.Rand) error {
 	return func(ctx context.Context, l *lab, r *rand.Rand) error {
 		pods, err := l.allOf(ctx, apps)
 		if err != nil {
@@ -257,7 +289,7 @@ func deleteInTarget(kind string, apps []string, how ...string) func(context.Cont
 		if pod.Spec.NodeName == "" {
 			where = []string{target, source}
 		}
-		l.history.Allow(pod.UID, checker.DelegateDeleted)
+		l.history.Allow(pod.UID, asked)
 		args := append([]string{"delete", kind, "--wait=false",
 			"--selector=" + v1alpha1.LabelParentUID + "=" + string(pod.UID)}, how...)
 		for _, name := range where {

@@ -56,6 +56,7 @@ const (
 // plans draws rounds. Each fault comes once before any comes again.
 type plans struct {
 	seed, round uint64
+	short       bool
 	bag         []fault
 	draw        *rand.Rand
 }
@@ -64,31 +65,73 @@ func newPlans(seed uint64) *plans {
 	return &plans{seed: seed, draw: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // It is to be repeated.
 }
 
+// newShortPlans draws the rounds of the short form. Faults that it has to have come first.
+func newShortPlans(seed uint64) *plans {
+	p := newPlans(seed)
+	p.short, p.bag = true, faults()
+	later := func(f fault) int {
+		if slices.Contains(shortFaults(), f.name) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(p.bag, func(a, b fault) int { return later(a) - later(b) })
+	return p
+}
+
 func (p *plans) next() plan {
 	p.round++
 	drawn := plan{seed: p.seed, round: p.round}
+	if p.short {
+		return p.nextOfShort(drawn)
+	}
 	if p.round%lossEvery == lossFirst {
 		return p.loss(drawn)
 	}
 	if p.draw.IntN(drainEvery) == 0 {
-		o := drain()
-		drawn.steps = append(drawn.steps, step{operation: &o})
-		return drawn
+		return p.drain(drawn)
 	}
 	if p.draw.IntN(setBackEvery) == 0 {
-		return p.setBack(drawn)
+		return p.setBack(drawn, []string{source, target}[p.draw.IntN(2)])
 	}
 	if p.draw.IntN(amidEvery) == 0 {
 		return p.amid(drawn)
 	}
 	if p.draw.IntN(timedEvery) == 0 {
-		return p.timed(drawn)
+		lasting := slices.DeleteFunc(faults(), func(f fault) bool { return f.brief })
+		return p.timed(drawn, lasting[p.draw.IntN(len(lasting))])
 	}
 	if p.draw.IntN(longEvery) == 0 {
 		p.steps(&drawn, longLasts)
 	} else {
 		p.steps(&drawn, roundLasts)
 	}
+	return drawn
+}
+
+// nextOfShort draws a round of the short form. It has all kinds of rounds but the longest.
+func (p *plans) nextOfShort(drawn plan) plan {
+	switch p.round {
+	case 1:
+		return p.timed(drawn, partition())
+	case 2:
+		return p.setBack(drawn, source)
+	case 3:
+		return p.setBack(drawn, target)
+	case 4:
+		return p.amid(drawn)
+	case 5:
+		return p.drain(drawn)
+	default:
+		p.steps(&drawn, roundLasts)
+	}
+	return drawn
+}
+
+// drain draws a round with nothing but a drain.
+func (*plans) drain(drawn plan) plan {
+	o := drain()
+	drawn.steps = append(drawn.steps, step{operation: &o})
 	return drawn
 }
 
@@ -131,8 +174,7 @@ func (p *plans) operations(drawn *plan, from []operation, lasts time.Duration) {
 }
 
 // setBack draws a round in which a cluster forgets the operations. Pods that were to finish could be among them.
-func (p *plans) setBack(drawn plan) plan {
-	name := []string{source, target}[p.draw.IntN(2)]
+func (p *plans) setBack(drawn plan, name string) plan {
 	f := settingBack(name)
 	drawn.steps = append(drawn.steps, step{lasts: roundLasts, fault: &f})
 	lasting := slices.DeleteFunc(operations(), func(o operation) bool { return o.begins })
@@ -158,10 +200,8 @@ func (p *plans) amid(drawn plan) plan {
 	return drawn
 }
 
-// timed draws a round with one fault that lasts, and with pods that begin.
-func (p *plans) timed(drawn plan) plan {
-	lasting := slices.DeleteFunc(faults(), func(f fault) bool { return f.brief })
-	f := lasting[p.draw.IntN(len(lasting))]
+// timed draws a round with one fault, which lasts, and with pods that begin.
+func (p *plans) timed(drawn plan, f fault) plan {
 	drawn.steps = append(drawn.steps, step{lasts: longLasts, fault: &f, draws: p.draw.Uint64()})
 	begin := slices.DeleteFunc(operations(), func(o operation) bool { return !o.begins })
 	p.operations(&drawn, begin, roundLasts)

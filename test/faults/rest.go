@@ -199,7 +199,7 @@ func isLike(proxy *corev1.Pod, places []place) error {
 
 // processesMatch returns an error if a delegate runs that no API server knows.
 func (l *lab) processesMatch(f *found) error {
-	running, err := checker.Processes(checker.Program)
+	running, err := checker.Processes(l.namespace)
 	if err != nil {
 		return err
 	}

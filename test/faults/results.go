@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -13,7 +15,7 @@ import (
 )
 
 // version is that of the checker. Results of an earlier one, which excused more, do not count.
-const version = 3
+const version = 4
 
 // results are what was measured, in this run and in those that the file of results has.
 type results struct {
@@ -25,8 +27,10 @@ type results struct {
 	Operations measured      `json:"operations"`
 }
 
-// runOptions repeat a run: its seed, its first round, and how many rounds it played.
+// runOptions repeat a run: the commit, its seed, its first round, and how many rounds it played. With another commit, a
+// seed may draw other rounds.
 type runOptions struct {
+	Commit string `json:"commit"`
 	Seed   uint64 `json:"seed"`
 	First  uint64 `json:"first"`
 	Rounds int    `json:"rounds"`
@@ -44,10 +48,11 @@ type figures struct {
 	Count int `json:"count"`
 	// Rest has the times from the last repair until all was at rest, in rounds with this fault.
 	Rest []float64 `json:"rest,omitempty"`
-	// Noticed, Back and TakenOver are from rounds with this fault alone: see times.
-	Noticed   []float64 `json:"noticed,omitempty"`
-	Back      []float64 `json:"back,omitempty"`
-	TakenOver []float64 `json:"takenOver,omitempty"`
+	// Noticed, Back, TakenOver and TakenOverThere are from rounds with this fault alone: see times.
+	Noticed        []float64 `json:"noticed,omitempty"`
+	Back           []float64 `json:"back,omitempty"`
+	TakenOver      []float64 `json:"takenOver,omitempty"`
+	TakenOverThere []float64 `json:"takenOverThere,omitempty"`
 	// Took has the times from the beginning to the end of drains.
 	Took []float64 `json:"took,omitempty"`
 }
@@ -76,9 +81,18 @@ func readResults(file string) (*results, error) {
 	return r, nil
 }
 
-// begin notes that a run begins.
-func (r *results) begin(o options) {
-	r.Runs = append(r.Runs, &runOptions{Seed: o.seed, First: o.first})
+// begin notes that a run of a commit begins.
+func (r *results) begin(o options, commit string) {
+	r.Runs = append(r.Runs, &runOptions{Commit: commit, Seed: o.seed, First: o.first})
+}
+
+// commit returns the commit that is checked out, with the mark "-dirty" if files differ from it.
+func commit(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=10").Output()
+	if err != nil {
+		return "an unknown commit"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func (r *results) write(file string) error {
@@ -118,6 +132,7 @@ func (m measured) add(names []string, res result) {
 			f.Noticed = appendTime(f.Noticed, res.times.noticed.Seconds())
 			f.Back = appendTime(f.Back, res.times.back.Seconds())
 			f.TakenOver = appendTime(f.TakenOver, res.times.takenOver.Seconds())
+			f.TakenOverThere = appendTime(f.TakenOverThere, res.times.takenOverThere.Seconds())
 		}
 	}
 }
@@ -146,8 +161,8 @@ func (r *results) table() string {
 	if len(r.Runs) > 0 {
 		text.WriteString(", of these commands:\n\n```sh\n")
 		for _, o := range r.Runs {
-			fmt.Fprintf(&text, "make test-faults FAULTS=\"-seed %d -first %d -rounds %d -for 24h\"\n",
-				o.Seed, o.First, o.Rounds)
+			fmt.Fprintf(&text, "make test-faults FAULTS=\"-seed %d -first %d -rounds %d -for 24h\" # %s\n",
+				o.Seed, o.First, o.Rounds, o.Commit)
 		}
 		text.WriteString("```")
 	}
@@ -169,7 +184,8 @@ func (m measured) table(text *strings.Builder, of string) {
 		columns = append(columns,
 			column{"node not Ready after", func(f *figures) []float64 { return f.Noticed }},
 			column{"Ready again after", func(f *figures) []float64 { return f.Back }},
-			column{"next leader after", func(f *figures) []float64 { return f.TakenOver }})
+			column{"next leader after", func(f *figures) []float64 { return f.TakenOver }},
+			column{"in the target", func(f *figures) []float64 { return f.TakenOverThere }})
 	} else {
 		columns = append(columns, column{"took", func(f *figures) []float64 { return f.Took }})
 	}
@@ -187,13 +203,13 @@ func (m measured) table(text *strings.Builder, of string) {
 	}
 }
 
-// spread returns the median and the greatest of some times.
+// spread returns the median and the greatest of some times, and how many there are.
 func spread(seconds []float64) string {
 	if len(seconds) == 0 {
 		return "–"
 	}
 	sorted := slices.Sorted(slices.Values(seconds))
-	return fmt.Sprintf("%.1f s, at most %.1f s", sorted[len(sorted)/2], sorted[len(sorted)-1])
+	return fmt.Sprintf("%.1f s, at most %.1f s (%d)", sorted[len(sorted)/2], sorted[len(sorted)-1], len(sorted))
 }
 
 // report replaces the table of results in a page, if there is one.

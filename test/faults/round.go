@@ -35,6 +35,7 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 	seen := l.observe(ctx)
 	for i := range p.steps {
 		s := &p.steps[i]
+		l.drawn[s.name()]++
 		steps.Go(func() {
 			wait(ctx, s.at)
 			err := l.prepare(ctx, s)
@@ -80,20 +81,31 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 		l.history.Violate(checker.Notices, "round %d of seed %d: node %s was not False within %s: %v",
 			p.round, p.seed, target, noticeWithin, seen.notes)
 	}
+	return res, l.conclude(ctx)
+}
+
+// conclude checks what has to be true at rest, and sweeps up.
+func (l *lab) conclude(ctx context.Context) error {
 	if err := l.bereave(ctx); err != nil {
-		return res, fmt.Errorf("deleting the delegates of pods that have finished: %w", err)
+		return fmt.Errorf("deleting the delegates of pods that have finished: %w", err)
+	}
+	if err := until(ctx, l.caughtUp); err != nil {
+		return fmt.Errorf("the checker cannot see what happened last: %w", err)
 	}
 	l.history.Ends()
 	l.setBack.Store(false)
-	return res, l.sweep(ctx)
+	return l.sweep(ctx)
 }
 
 // prepare does what a step needs before its time begins.
 func (l *lab) prepare(ctx context.Context, s *step) error {
-	if s.operation == nil || s.operation.prepare == nil {
-		return nil
+	switch {
+	case s.operation != nil && s.operation.prepare != nil:
+		return s.operation.prepare(ctx, l)
+	case s.fault != nil && s.fault.prepare != nil:
+		return s.fault.prepare(ctx, l)
 	}
-	return s.operation.prepare(ctx, l)
+	return nil
 }
 
 // carryOut does one step. A fault is repaired when its time is over.
@@ -102,9 +114,17 @@ func (l *lab) carryOut(ctx context.Context, s *step, seen *observer) error {
 	if s.operation != nil {
 		return s.operation.do(ctx, l, draw)
 	}
-	if s.fault.away != "" {
-		l.history.Away(s.fault.away, true)
-		defer l.history.Away(s.fault.away, false)
+	if s.fault.away {
+		l.history.Away(target, true)
+		defer l.history.Away(target, false)
+	}
+	if s.fault.refuses {
+		l.history.Refuses(target, true)
+		defer l.history.Refuses(target, false)
+	}
+	if s.fault.blurs {
+		l.history.Blurs(source, true)
+		defer l.history.Blurs(source, false)
 	}
 	if s.fault.silences {
 		l.history.Silent(true)
@@ -142,7 +162,7 @@ func (l *lab) repair(ctx context.Context) error {
 		return err
 	}
 	return until(ctx, func(ctx context.Context) error {
-		if err := l.kubectl(ctx, "uncordon", "admiralty-"+target); err != nil {
+		if err := l.kubectl(ctx, "uncordon", "admiralty-"+source, "admiralty-"+target); err != nil {
 			return err
 		}
 		l.history.Changes(web)

@@ -32,7 +32,7 @@ func settingBack(name string) fault {
 				l.unwatch[name]() // What it sees until the API server ends is forgotten, too.
 				l.setBack.Store(true)
 				l.history.SetBack(name, name == source, since)
-				defer l.history.Away(name, false)
+				defer l.history.Back(name)
 				if err := clusters(ctx, "set-back", name); err != nil {
 					return err
 				}

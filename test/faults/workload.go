@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
 )
 
 // The labels "app" of pods say what may happen to them.
@@ -106,7 +107,9 @@ func (l *lab) createWorkload(ctx context.Context) error {
 		return t
 	}
 	objects := []client.Object{
-		&corev1.ConfigMap{ObjectMeta: l.meta(settings), Data: map[string]string{"COLOR": "blue"}},
+		&corev1.ConfigMap{ObjectMeta: l.meta(settings), Data: map[string]string{
+			"COLOR": "blue", checker.Run: l.namespace,
+		}},
 		&corev1.Secret{ObjectMeta: l.meta(settings), StringData: map[string]string{"PASSWORD": "secret"}},
 		&policyv1.PodDisruptionBudget{ObjectMeta: l.meta(web), Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)), Selector: selects(web),

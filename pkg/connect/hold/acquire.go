@@ -83,7 +83,7 @@ func (r Request) nextEpoch(is sight) (int64, error) {
 			return 0, &TurnedBackError{Remembered: remembered, Found: is.epoch}
 		}
 	}
-	return remembered + 1, nil
+	return min(remembered+1, maxEpoch), nil
 }
 
 // mayTake returns how long to wait before the Lease may be taken, if nobody renews it.

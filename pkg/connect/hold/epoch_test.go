@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,25 @@ func TestTheEpochIsRaisedByEveryTakeOverAndByTime(t *testing.T) {
 		remembering.Remembered = 2
 		if h := w.hold(p, remembering); h.Epoch() != 3 {
 			w.Errorf("after an engagement, it is %d", h.Epoch())
+		}
+	})
+}
+
+// TestATargetThatSaysTheGreatestEpochIsHeld has a target that lies about the epoch.
+func TestATargetThatSaysTheGreatestEpochIsHeld(t *testing.T) {
+	in(t, func(w *world) {
+		r := w.request()
+		crash(w.hold(w.leader("a", &etcd{}), r))
+		lie := w.read()
+		lie.Annotations[v1alpha1.AnnotationEpoch] = strconv.FormatInt(maxEpoch, 10)
+		w.restore(lie)
+		next := <-w.acquire(w.leader("b", &etcd{}), r)
+		if next.err != nil {
+			w.Fatal(next.err)
+		}
+		w.pass(epochInterval+timeouts.HoldRenewal+time.Second, never)
+		if err := context.Cause(next.hold.Context()); err != nil || epochOf(w.read()) != maxEpoch {
+			w.Errorf("the epoch is %d: %v", epochOf(w.read()), err)
 		}
 	})
 }

@@ -265,7 +265,9 @@ func (h *Hold) write(ctx context.Context, lease *coordinationv1.Lease, now time.
 	r.duration, lasts = h.process.lasting(lease.UID, h.request.wary())
 	next := r.write(lease)
 	h.process.noteSending(h.request)
-	if err := h.request.update(ctx, next, h.lapsed); err != nil {
+	err := h.request.update(ctx, next, h.lapsed)
+	h.process.noteSending(h.request) // The request may have waited for a connection.
+	if err != nil {
 		return written{}, err
 	}
 	h.mu.Lock()
@@ -282,7 +284,7 @@ func (h *Hold) renewal(now time.Time) renewal {
 	defer h.mu.Unlock()
 	epoch := h.epoch
 	if now.Sub(h.raised) >= epochInterval {
-		epoch++
+		epoch = min(epoch+1, maxEpoch)
 	}
 	return renewal{
 		holder: h.process.holder, clusterID: h.process.options.ClusterID, epoch: epoch, now: now,

@@ -40,6 +40,8 @@ type world struct {
 	target client.Client
 	// down fails requests to the target. hangs lets them wait until they give up.
 	down, hangs atomic.Bool
+	// gaveUp is when a write that hung gave up last, in nanoseconds.
+	gaveUp atomic.Int64
 	// latency is how long the target takes for an answer, in nanoseconds. It does what it is asked for at the end.
 	latency atomic.Int64
 }
@@ -82,7 +84,11 @@ func newWorld(t *testing.T) *world {
 			Update: func(
 				ctx context.Context, c client.WithWatch, o client.Object, _ ...client.UpdateOption,
 			) error {
-				return answer(ctx, func() error { return c.Update(ctx, o) })
+				err := answer(ctx, func() error { return c.Update(ctx, o) })
+				if err != nil {
+					w.gaveUp.Store(w.clock.Now().UnixNano())
+				}
+				return err
 			},
 		}).Build()
 	return w
@@ -377,6 +383,9 @@ func TestARenewalThatIsNotAnsweredMayHaveArrived(t *testing.T) {
 		sent := p.LastSent(target, "")
 		if sent.Before(lost) || sent.After(lost.Add(timeouts.HoldEnds)) {
 			w.Errorf("the last one was sent %s after the loss", sent.Sub(lost))
+		}
+		if gaveUp := time.Unix(0, w.gaveUp.Load()); sent.Before(gaveUp) { // It may have waited for a connection.
+			w.Errorf("the last one was sent %s before it gave up", gaveUp.Sub(sent))
 		}
 		p.Forget(target)
 		if !p.LastSent(target, "").Equal(sent) {

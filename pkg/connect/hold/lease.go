@@ -21,8 +21,8 @@ func renewedAt(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// maxEpoch is more than any source reaches. A target with a higher one could not be accepted any more: there
-// would be no next epoch.
+// maxEpoch is more than any source reaches. It has no next epoch: a target that says that it has this one keeps it, and
+// may be set back unnoticed.
 const maxEpoch = 1 << 48
 
 // epochOf returns the epoch of a Lease, and 0 if there is none, or one that no source wrote.

@@ -158,8 +158,8 @@ func (p *Process) LastSent(target types.NamespacedName, cluster string) time.Tim
 	return last
 }
 
-// noteSending notes that a renewal is about to be sent. It is remembered when the target is forgotten: the target may
-// come back, and its siblings have the same cluster, which cannot tell them apart.
+// noteSending notes that a renewal is about to be sent, or was sent until now. It is remembered when the target is
+// forgotten: the target may come back, and its siblings have the same cluster, which cannot tell them apart.
 func (p *Process) noteSending(r Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

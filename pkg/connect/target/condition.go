@@ -78,13 +78,15 @@ func turnedBack(back *hold.TurnedBackError, key types.NamespacedName, w want) me
 		remedy = "If somebody deleted the namespace of Leases there, helm upgrade in the target makes it again."
 	}
 	return disconnected(v1alpha1.ReasonTurnedBack, fmt.Sprintf("%s %s. Pods that it lacks may still be running, so no "+
-		"pod is replaced. %s Once its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite %s=%d",
+		"bound pod is replaced. %s Once its state is as it is to stay, accept it: kubectl annotate %s %s --overwrite "+
+		"%s=%d",
 		w.config.Host, state, remedy, kind, key.Name, v1alpha1.AnnotationAcceptEpoch, back.Remembered))
 }
 
 // withFences adds to the condition Connected of a target, in which this source cannot renew its Lease, what becomes of
 // fenced pods. If the target is lost, their end is confirmed in time. With HeldByOther, another manager renews the
-// Lease. Where nothing can be written, or nobody publishes a ClusterSummary, no manager of the target stops them.
+// Lease. Where nothing can be written, or nobody publishes a ClusterSummary, no manager of the target stops them. Nor
+// does one that does not know the source any more.
 func withFences(condition metav1.Condition) metav1.Condition {
 	switch reason := condition.Reason; {
 	case condition.Status != metav1.ConditionFalse:
@@ -93,6 +95,9 @@ func withFences(condition metav1.Condition) metav1.Condition {
 	case v1alpha1.LeavesNodeUnknown(reason), reason == v1alpha1.ReasonOverBudget,
 		reason == v1alpha1.ReasonAddressRefused:
 		condition.Message += "; pods with fencing are stopped there when their time is over"
+		if reason == v1alpha1.ReasonUnauthorized || reason == v1alpha1.ReasonForbidden {
+			condition.Message += ", unless this cluster was revoked there, or the chart was uninstalled"
+		}
 	}
 	return condition
 }

@@ -242,16 +242,20 @@ func TestTheConditionOfAnotherClusterSaysWhatToDo(t *testing.T) {
 }
 
 func TestAConditionSaysThatFencedPodsAreStopped(t *testing.T) {
-	for reason, want := range map[string]bool{
-		v1alpha1.ReasonUnauthorized: true, v1alpha1.ReasonForbidden: true, v1alpha1.ReasonNoKey: true,
-		v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonOverBudget: true, v1alpha1.ReasonTurnedBack: true,
-		v1alpha1.ReasonOtherCluster: true, v1alpha1.ReasonUnreachable: false, v1alpha1.ReasonFlapping: false,
-		v1alpha1.ReasonHeldByOther: false, v1alpha1.ReasonStorageFull: false, v1alpha1.ReasonAddressRefused: true,
-		v1alpha1.ReasonNotInstalled: false,
+	const (
+		stopped = "; pods with fencing are stopped there when their time is over"
+		perhaps = stopped + ", unless this cluster was revoked there, or the chart was uninstalled"
+	)
+	for reason, want := range map[string]string{
+		v1alpha1.ReasonUnauthorized: perhaps, v1alpha1.ReasonForbidden: perhaps, v1alpha1.ReasonNoKey: stopped,
+		v1alpha1.ReasonSecretNotFound: stopped, v1alpha1.ReasonOverBudget: stopped, v1alpha1.ReasonTurnedBack: stopped,
+		v1alpha1.ReasonOtherCluster: stopped, v1alpha1.ReasonUnreachable: "", v1alpha1.ReasonFlapping: "",
+		v1alpha1.ReasonHeldByOther: "", v1alpha1.ReasonStorageFull: "", v1alpha1.ReasonAddressRefused: stopped,
+		v1alpha1.ReasonNotInstalled: "",
 	} {
 		t.Run(reason, func(t *testing.T) {
 			message := withFences(disconnected(reason, "repair it")).Message
-			if got := message == "repair it; pods with fencing are stopped there when their time is over"; got != want {
+			if message != "repair it"+want {
 				t.Errorf("message %q", message)
 			}
 			if withFences(connected(metav1.ConditionTrue, reason, "x")).Message != "x" {

@@ -44,7 +44,8 @@ func (o *Observer) SeeOwn(lease *coordinationv1.Lease, now time.Time) {
 	o.own, o.proved = stamp, now
 }
 
-// See records the Lease of a source as the watch shows it. A Lease that nobody has held says nothing.
+// See records the Lease of a source as the watch shows it. A Lease that nobody has held says nothing: somebody may have
+// deleted the one before.
 func (o *Observer) See(lease *coordinationv1.Lease, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,12 +53,12 @@ func (o *Observer) See(lease *coordinationv1.Lease, now time.Time) {
 		o.sources = map[string]sight{}
 	}
 	is := sight{clusterID: lease.Annotations[v1alpha1.LabelParentClusterID], stamp: stampOf(lease), changed: now}
-	if was := o.sources[lease.Name]; was.clusterID != is.clusterID || was.stamp != is.stamp {
+	if was := o.sources[lease.Name]; is.clusterID != "" && (was.clusterID != is.clusterID || was.stamp != is.stamp) {
 		o.sources[lease.Name] = is
 	}
 }
 
-// Forget forgets a Lease that is gone.
+// Forget forgets the Lease of a source that has no rights any more.
 func (o *Observer) Forget(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,9 +79,6 @@ func (o *Observer) silences() []silence {
 	sees := o.proved.Sub(o.seeing) >= timeouts.FenceLeast
 	all := make([]silence, 0, len(o.sources))
 	for name, s := range o.sources {
-		if s.clusterID == "" {
-			continue
-		}
 		is := silence{lease: name, clusterID: s.clusterID}
 		if sees {
 			is.silent = max(o.proved.Sub(s.changed), 0)

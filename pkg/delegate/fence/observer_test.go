@@ -138,7 +138,14 @@ func TestWhoseSilence(t *testing.T) {
 		"one that lost its grant": {
 			func(*world) {}, "c1", func(string) bool { return false }, false, false,
 		},
-		"one whose Lease is gone": {func(w *world) { w.o.Forget("a") }, "c1", all, false, false},
+		"one whose Lease somebody deleted, and which was made anew": {
+			func(w *world) { w.o.See(lease("a", "", w.now), w.now) }, "c1", all, true, true,
+		},
+		"one that holds the next Lease": {func(w *world) {
+			w.o.See(lease("a", "", w.now), w.now)
+			w.renews["a"] = "c1"
+		}, "c1", all, false, true},
+		"one that has no rights any more": {func(w *world) { w.o.Forget("a") }, "c1", all, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(map[string]string{"a": "c1", "b": "c2"})

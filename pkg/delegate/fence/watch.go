@@ -63,11 +63,9 @@ func (w *Watch) Start(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(w.options.Clients, 0,
 		informers.WithNamespace(w.options.Namespace))
 	informer := factory.Coordination().V1().Leases().Informer()
-	handler := watch.On(
-		func(lease *coordinationv1.Lease) { w.see(ctx, lease) },
-		func(lease *coordinationv1.Lease) { w.observer.Forget(lease.Name) },
-	)
-	if _, err := informer.AddEventHandler(handler); err != nil {
+	// A Lease that somebody deletes is no renewal: its source is silent until it holds the next one of that name.
+	see := func(lease *coordinationv1.Lease) { w.see(ctx, lease) }
+	if _, err := informer.AddEventHandler(watch.On(see, nil)); err != nil {
 		return fmt.Errorf("watching Leases: %w", err)
 	}
 	informer.RunWithContext(ctx)
@@ -133,14 +131,17 @@ func (w *Watch) grantOf(ctx context.Context, lease string) (*v1alpha1.SourceGran
 	return grant, nil
 }
 
-// wakeSilenced wakes the PodChaperons whose delegates are to be fenced, and shows how silent sources are. While no
-// source is silent, it lists no PodChaperons.
+// wakeSilenced wakes the PodChaperons whose delegates are to be fenced, and shows how silent sources are. It forgets
+// those without rights. While no source is silent, it lists no PodChaperons.
 func (w *Watch) wakeSilenced(ctx context.Context) {
 	heard, named, silenced := map[string]time.Duration{}, map[string]time.Duration{}, false
 	var failed error
 	for _, s := range w.observer.silences() {
 		grant, err := w.grantOf(ctx, s.lease)
 		failed = errors.Join(failed, err)
+		if grant == nil && err == nil {
+			w.observer.Forget(s.lease)
+		}
 		if grant == nil || grant.Status.ClusterID != "" && grant.Status.ClusterID != s.clusterID {
 			continue
 		}

@@ -213,11 +213,18 @@ func TestTheSilenceOfSourcesIsAMetric(t *testing.T) {
 		}
 	}
 	expect(map[string]float64{"c1": 120, "c2": 0})
-	w.observer.Forget("a")
+	if err := w.options.Client.(client.Client).Delete(t.Context(), &v1alpha1.SourceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	clock.SetTime(clock.Now().Add(timeouts.PresenceRenewal))
 	w.see(t.Context(), lease("b", "c2", clock.Now()))
 	w.see(t.Context(), lease(v1alpha1.LeaseManager, "", clock.Now()))
 	expect(map[string]float64{"c2": 0})
+	if _, known := w.observer.Silent("c1", func(string) bool { return true }); known {
+		t.Error("a source without rights is remembered")
+	}
 }
 
 // silences returns for how many seconds sources are silent, as the metric shows it.

@@ -27,9 +27,22 @@ func byForce(proxy *corev1.Pod) bool {
 		!translate.Finished(proxy.Status.Phase)
 }
 
+// bindingRace is for how long an API server may delete a pod at once because it was not bound when it first looked.
+const bindingRace = 5 * time.Second
+
+// noteBinding remembers a pod that was bound just now. If it goes at once, nobody need have used force.
+func (f *Feedback) noteBinding(was, is *corev1.Pod) {
+	if was.UID == is.UID && was.Spec.NodeName == "" && is.Spec.NodeName != "" {
+		f.justBound.Set(is.UID, nil, bindingRace)
+	}
+}
+
 // noteForce remembers a proxy that is deleted by force while its target can be reached. A kubelet that cannot be
 // reached misses that, too: the containers have the pod's own grace period then.
 func (f *Feedback) noteForce(pod *corev1.Pod) {
+	if _, is := f.justBound.Get(pod.UID); is {
+		return
+	}
 	reachable := func(to routed) bool { return to.target.NodeName == pod.Spec.NodeName && to.target.Reachable() }
 	if byForce(pod) && slices.ContainsFunc(f.queues.All(), reachable) {
 		f.forced.Set(pod.UID, nil, forcedFor)

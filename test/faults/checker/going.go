@@ -2,7 +2,6 @@ package checker
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +20,13 @@ const (
 	DeletedByForce How = "somebody deleted it by force"
 	// DelegateDeleted does not excuse the end of a proxy that had finished before.
 	DelegateDeleted How = "somebody deleted its delegate, or its PodChaperon"
-	wasSetBack      How = "a cluster was set back"
+	// DelegateDeletedByForce is the same. Nobody waits then for the end of the delegate's containers.
+	DelegateDeletedByForce How = "somebody deleted its delegate by force"
+	wasSetBack             How = "a cluster was set back"
 )
+
+// ofDelegate reports whether somebody asked for the end of the delegate, and not of the proxy.
+func (how How) ofDelegate() bool { return how == DelegateDeleted || how == DelegateDeletedByForce }
 
 // allowance is what somebody asked for.
 type allowance struct {
@@ -39,7 +43,7 @@ func (h *History) Allow(uid types.UID, how How) {
 
 func (h *History) allow(uid types.UID, how How) {
 	before, asked := h.allowed[uid]
-	if asked && (before.how == DeletedByForce || how == DelegateDeleted) {
+	if asked && (before.how == DeletedByForce || before.how == DelegateDeletedByForce || how == DelegateDeleted) {
 		return // What was asked first says more.
 	}
 	p := h.proxies[uid]
@@ -62,7 +66,7 @@ func (h *History) isAllowed(uid types.UID) bool {
 // mayGo reports whether somebody asked for the end of a proxy itself, or of its delegate before it had finished.
 func (h *History) mayGo(uid types.UID) bool {
 	a, asked := h.allowed[uid]
-	return asked && (a.how != DelegateDeleted || !a.finished) || h.forgotProxy(h.proxies[uid])
+	return asked && (!a.how.ofDelegate() || !a.finished) || h.forgotProxy(h.proxies[uid])
 }
 
 // goes notes that a proxy begins to go, or is gone.
@@ -71,15 +75,14 @@ func (h *History) goes(uid types.UID, p *proxy) {
 		return
 	}
 	switch a, asked := h.allowed[uid]; {
-	case asked && a.how == DelegateDeleted && !p.controlled:
+	case asked && a.how.ofDelegate() && !p.controlled:
 		h.violateOf(uid, NoneLost, "proxy %s (%s) had finished, and goes because %s", p.name, uid, a.how)
 	case !p.controlled && p.gone:
 		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) is gone, and nobody deleted it",
 			p.name, uid, p.node, p.phase)
 	case p.gone && p.deleting: // Its deletion was looked at when it began.
-	case p.ordinal && strings.HasSuffix(p.name, "-0") && !h.evicted(uid, p):
-		// Nobody scales a StatefulSet to zero, or rolls one out.
-		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) of a StatefulSet goes, and nobody asked for it",
+	case p.lasts && !h.evicted(uid, p):
+		h.violateOf(uid, NoneLost, "proxy %s (%s on %q, %s) goes, and nobody asked for it",
 			p.name, uid, p.node, p.phase)
 	}
 }
@@ -87,7 +90,7 @@ func (h *History) goes(uid types.UID, p *proxy) {
 // drainLags is how long after the end of a drain an API server may evict a pod. kubectl gives a request up sooner.
 const drainLags = 30 * time.Second
 
-// evicted reports whether the proxy of a StatefulSet goes because somebody drains its node, because Kubernetes ends it
+// evicted reports whether the proxy of a controller goes because somebody drains its node, because Kubernetes ends it
 // with its target, or because its target ended its delegate. The product asks for none of these.
 func (h *History) evicted(uid types.UID, p *proxy) bool {
 	cluster := p.cluster()
@@ -182,7 +185,7 @@ func (h *History) races(uid types.UID, p *proxy) bool {
 
 // othersDelete reports whether a user or a controller of Kubernetes may have deleted a proxy, and not the product.
 func (h *History) othersDelete(uid types.UID, p *proxy) bool {
-	if a, asked := h.allowed[uid]; asked && a.how != DelegateDeleted {
+	if a, asked := h.allowed[uid]; asked && !a.how.ofDelegate() {
 		return true
 	}
 	return p.controlled && (len(h.forgets) > 0 || h.changed[p.app] || h.drains[p.cluster()].counts(h.now()))
@@ -190,9 +193,9 @@ func (h *History) othersDelete(uid types.UID, p *proxy) bool {
 
 // endsFirst checks that a proxy that is gone has no delegate that runs.
 func (h *History) endsFirst(d *delegate) {
-	p := h.proxies[d.parent]
-	if p == nil || !p.gone || !p.on(d.cluster) || p.disrupted == evictedByCollector || p.raced ||
-		h.allowed[d.parent].how == DeletedByForce || h.forgot(d.cluster) {
+	p, how := h.proxies[d.parent], h.allowed[d.parent].how
+	if p == nil || !p.gone || !p.on(d.cluster) || p.raced || how == DeletedByForce || how == DelegateDeletedByForce ||
+		p.disrupted == evictedByCollector && h.silent.counts(p.disruptedAt) || h.forgot(d.cluster) {
 		return
 	}
 	if d.after++; d.after == looksBeforeEnd {

@@ -113,15 +113,48 @@ func TestAVirtualNodeIsReadyUnlessItsTargetIsLost(t *testing.T) {
 			h.Silent(true)
 			h.Node("c2", corev1.ConditionFalse)
 		}, want: StaysReady},
-		"the source is silent, and nobody knows": {happens: func(h *History, _ *clock) {
+		"the source is silent for a moment, and nobody knows": {happens: func(h *History, c *clock) {
 			h.Silent(true)
+			h.Silent(false)
+			c.at = c.at.Add(unknownAfter - time.Second)
+			h.Node("c2", corev1.ConditionUnknown)
+		}, want: StaysReady},
+		"the source is silent for long, and nobody knows": {happens: func(h *History, c *clock) {
+			h.Silent(true)
+			c.at = c.at.Add(unknownAfter)
 			h.Node("c2", corev1.ConditionUnknown)
 		}},
 		"nothing is broken, and nobody knows": {happens: func(h *History, _ *clock) {
 			h.Node("c2", corev1.ConditionUnknown)
 		}, want: StaysReady},
-		"the target refuses the source": {happens: func(h *History, _ *clock) {
+		"the target is away, and nobody knows": {happens: func(h *History, _ *clock) {
 			h.Away("c2", true)
+			h.Node("c2", corev1.ConditionUnknown)
+		}},
+		"the target refuses the source": {happens: func(h *History, _ *clock) {
+			h.Refuses("c2", true)
+			h.Node("c2", corev1.ConditionUnknown)
+		}},
+		"the target refuses the source, and its node is not Ready": {happens: func(h *History, c *clock) {
+			h.Refuses("c2", true)
+			c.at = c.at.Add(time.Minute)
+			h.Node("c2", corev1.ConditionFalse)
+		}, want: StaysReady},
+		"another target refuses the source": {happens: func(h *History, _ *clock) {
+			h.Refuses("c1", true)
+			h.Node("c2", corev1.ConditionUnknown)
+		}, want: StaysReady},
+		"the checker cannot see the target": {happens: func(h *History, c *clock) {
+			h.Blurs("c2", true)
+			c.at = c.at.Add(time.Minute)
+			h.Node("c2", corev1.ConditionUnknown)
+		}, want: StaysReady},
+		"another target was set back": {happens: func(h *History, c *clock) {
+			h.SetBack("c1", false, c.at)
+			h.Node("c2", corev1.ConditionUnknown)
+		}, want: StaysReady},
+		"the source was set back": {happens: func(h *History, c *clock) {
+			h.SetBack("c1", true, c.at)
 			h.Node("c2", corev1.ConditionUnknown)
 		}},
 	})
@@ -144,6 +177,16 @@ func TestWhyAPodGoes(t *testing.T) {
 			third := first(deleting)
 			third.Name = "db-2"
 			h.Proxy(third)
+		}},
+		"the pod of a Deployment that nobody scales": {happens: func(h *History, _ *clock) {
+			p := pod("p", on("admiralty-c2"), owned("ReplicaSet"), deleting)
+			p.Labels = map[string]string{"app": "alone"}
+			h.Proxy(p)
+		}, want: NoneLost},
+		"the pod of another Deployment": {happens: func(h *History, _ *clock) {
+			p := pod("p", on("admiralty-c2"), owned("ReplicaSet"), deleting)
+			p.Labels = map[string]string{"app": "web"}
+			h.Proxy(p)
 		}},
 		"somebody deleted it": {happens: func(h *History, _ *clock) {
 			h.Allow("p", Deleted)
@@ -221,6 +264,11 @@ func TestWhyAPodGoes(t *testing.T) {
 		"a pod that had finished when its PodChaperon was deleted": {happens: func(h *History, _ *clock) {
 			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
 			h.Allow("p", DelegateDeleted)
+			h.ProxyGone(pod("p"))
+		}, want: NoneLost},
+		"the same by force": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
+			h.Allow("p", DelegateDeletedByForce)
 			h.ProxyGone(pod("p"))
 		}, want: NoneLost},
 		"the same, and then somebody deleted it": {happens: func(h *History, _ *clock) {

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ type History struct {
 	allowed    map[types.UID]allowance
 	forgets    map[string]setBack      // clusters that were set back since the last rest
 	away       map[string]*outage      // by cluster
+	refuses    map[string]*outage      // times in which a cluster refuses the source
+	blurs      map[string]*outage      // times in which the checker cannot see a cluster
 	drains     map[string]*outage      // drains of the cluster's virtual node
 	changed    map[string]bool         // labels app of pods whose controllers were changed since the last rest
 	silent     outage                  // of the source, in any target
@@ -40,6 +43,8 @@ type proxy struct {
 	app        string    // the label
 	version    string    // the resourceVersion
 	ordinal    bool      // of a StatefulSet
+	lasts      bool      // Nobody scales its controller to less than this pod, or rolls it out.
+	ends       string    // the exit codes with which it is to finish, if nobody deletes it
 	kept       bool      // must get through everything
 	controlled bool      // by something that may delete it
 	deleting   bool
@@ -86,9 +91,9 @@ func NewHistory(now func() time.Time) *History {
 		now:     now,
 		proxies: map[types.UID]*proxy{}, delegates: map[types.UID]*delegate{},
 		allowed: map[types.UID]allowance{}, reported: map[string]bool{}, traces: map[types.UID]*trace{},
-		forgets: map[string]setBack{}, away: map[string]*outage{}, drains: map[string]*outage{},
-		changed: map[string]bool{},
-		fenced:  map[types.UID]bool{}, unnamed: map[types.UID]intervals{}, invented: map[types.UID]time.Time{},
+		forgets: map[string]setBack{}, away: map[string]*outage{}, refuses: map[string]*outage{},
+		blurs: map[string]*outage{}, drains: map[string]*outage{}, changed: map[string]bool{},
+		fenced: map[types.UID]bool{}, unnamed: map[types.UID]intervals{}, invented: map[types.UID]time.Time{},
 	}
 }
 
@@ -104,6 +109,7 @@ func (h *History) Proxy(pod *corev1.Pod) {
 		name: pod.Name, node: pod.Spec.NodeName, made: pod.CreationTimestamp.Time,
 		version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
 		phase: pod.Status.Phase, codes: codes(pod), app: pod.Labels["app"], kept: pod.Labels["app"] == "kept",
+		ends:      endsWith(pod),
 		disrupted: was.disrupted, disruptedAt: was.disruptedAt, patience: patienceOf(pod), fence: fenceOf(pod),
 		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
 		readiness: readinessOf(pod, was.readiness, h.now()),
@@ -111,9 +117,7 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	if why, at := disruption(pod); why != "" {
 		is.disrupted, is.disruptedAt = why, at
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		is.controlled, is.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
-	}
+	is.ownedBy(metav1.GetControllerOf(pod))
 	if is.bound = was.bound; was.node == "" && is.node != "" {
 		is.bound = h.now()
 	}
@@ -131,6 +135,15 @@ func (h *History) Proxy(pod *corev1.Pod) {
 	}
 	h.showsReady(pod.UID, is, was.readiness)
 	h.compareEnds(pod.UID)
+}
+
+// ownedBy notes the owner of a proxy, which may be nil.
+func (p *proxy) ownedBy(owner *metav1.OwnerReference) {
+	if owner == nil {
+		return
+	}
+	p.controlled, p.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
+	p.lasts = p.ordinal && strings.HasSuffix(p.name, "-0") || p.app == "alone"
 }
 
 // ProxyGone notes that a pod of the source does not exist any more.
@@ -181,13 +194,16 @@ func (h *History) DelegateGone(uid types.UID) {
 	}
 }
 
-// Leftovers returns the delegates that do not exist any more, or were forgotten, and run.
+// Leftovers returns the pods that run and are no delegates, or not any more, or that were forgotten.
 func (h *History) Leftovers(running map[types.UID][]int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var left []string
 	for uid := range running {
-		if d := h.delegates[uid]; d != nil && (d.gone || d.forgotten) {
+		switch d := h.delegates[uid]; {
+		case d == nil:
+			left = append(left, fmt.Sprintf("pod %s, which no API server has shown", uid))
+		case d.gone || d.forgotten:
 			left = append(left, d.name+" in "+d.cluster)
 		}
 	}
@@ -206,6 +222,9 @@ func (h *History) compareEnds(uid types.UID) {
 			h.violateOf(uid, ExitCodes, "proxy %s is %s %s, its delegate %s %s",
 				p.name, p.phase, p.codes, d.phase, d.codes)
 		}
+	}
+	if p.ends != "" && p.codes != p.ends && !h.delegateEvicted(uid) {
+		h.violateOf(uid, ExitCodes, "proxy %s is %s %s, and its program ends with %s", p.name, p.phase, p.codes, p.ends)
 	}
 }
 

@@ -29,6 +29,11 @@ func ended(phase corev1.PodPhase, code int32) func(*corev1.Pod) {
 	}
 }
 
+// exits has the pod's program end with exit code 3.
+func exits(p *corev1.Pod) {
+	p.Spec.Containers = []corev1.Container{{Name: "whoami", Args: []string{"sleep", "5s", "--exit=3"}}}
+}
+
 // made is when an API server made a pod.
 func made(at time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at.Truncate(time.Second)) }
@@ -132,7 +137,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Delegate("c1", "p", pod("d1"))
 			h.Delegate("c2", "q", pod("d2"))
 			h.Running(running("d1", "d2"))
-			h.Away("c2", false)
+			h.Back("c2")
 			c.at = c.at.Add(excusedFor)
 			h.Running(running("d1", "d2"))
 		}},
@@ -142,7 +147,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Proxy(pod("q", owned("StatefulSet")))
 			h.Delegate("c1", "p", pod("d1"))
 			h.Delegate("c2", "q", pod("d2"))
-			h.Away("c2", false)
+			h.Back("c2")
 			c.at = c.at.Add(excusedFor + time.Second)
 			h.Running(running("d1", "d2"))
 		}, want: OnePerOrdinal},
@@ -150,7 +155,7 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.SetBack("c2", false, c.at)
 			both(h)
 			h.Proxy(pod("p", on("admiralty-c2")))
-			h.Away("c2", false)
+			h.Back("c2")
 			h.Ends()
 			c.at = c.at.Add(time.Hour)
 			h.Away("c2", true)
@@ -158,7 +163,7 @@ func TestWhatIsAViolation(t *testing.T) {
 		}, want: OnePerProxy},
 		"two pods of an ordinal an hour after a set-back": {happens: func(h *History, c *clock) {
 			h.SetBack("c2", false, c.at)
-			h.Away("c2", false)
+			h.Back("c2")
 			h.Ends()
 			c.at = c.at.Add(time.Hour)
 			h.Away("c2", true)
@@ -171,7 +176,7 @@ func TestWhatIsAViolation(t *testing.T) {
 		"a pod that lived through a set-back goes an hour later": {happens: func(h *History, c *clock) {
 			h.Proxy(pod("p"))
 			h.SetBack("c2", false, c.at)
-			h.Away("c2", false)
+			h.Back("c2")
 			h.Ends()
 			c.at = c.at.Add(time.Hour)
 			h.ProxyGone(pod("p"))
@@ -214,6 +219,24 @@ func TestWhatIsAViolation(t *testing.T) {
 			h.Delegate("c1", "p", pod("d", ended(corev1.PodFailed, 3)))
 			h.Proxy(pod("p", on("admiralty-c1"), ended(corev1.PodFailed, 137)))
 		}, want: ExitCodes},
+		"the proxy has another exit code than its program, and so has its delegate": {happens: func(
+			h *History, _ *clock,
+		) {
+			h.Delegate("c1", "p", pod("d", ended(corev1.PodFailed, 137)))
+			h.Proxy(pod("p", on("admiralty-c1"), exits, ended(corev1.PodFailed, 137)))
+		}, want: ExitCodes},
+		"the same, and the target evicted the delegate": {happens: func(h *History, c *clock) {
+			h.Delegate("c1", "p", pod("d", evicted(evictedByTaint, c.at), ended(corev1.PodFailed, 137)))
+			h.Proxy(pod("p", on("admiralty-c1"), exits, ended(corev1.PodFailed, 137)))
+		}},
+		"the same, and somebody deleted the delegate": {happens: func(h *History, _ *clock) {
+			h.Allow("p", DelegateDeleted)
+			h.Delegate("c1", "p", pod("d", ended(corev1.PodFailed, 137)))
+			h.Proxy(pod("p", on("admiralty-c1"), exits, ended(corev1.PodFailed, 137)))
+		}},
+		"the proxy has its program's exit code": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p", on("admiralty-c1"), exits, ended(corev1.PodFailed, 3)))
+		}},
 		"the proxy has the delegate's exit code": {happens: func(h *History, _ *clock) {
 			h.Delegate("c1", "p", pod("d", ended(corev1.PodFailed, 3)))
 			h.Proxy(pod("p", on("admiralty-c1"), ended(corev1.PodFailed, 3)))

@@ -26,6 +26,9 @@ const (
 	// unseenGap is how soon after an outage another one may begin so that the source sees one outage: it asks a target
 	// every ten seconds whether it is healthy, and waits five seconds for the answer.
 	unseenGap = 15 * time.Second
+	// unknownAfter is how long the source is silent at least before Kubernetes says that it knows nothing of a virtual
+	// node.
+	unknownAfter = 40 * time.Second
 	// lostAfter is how long an outage lasts at least before the source may take the target for lost. It asks three
 	// times, at intervals of ten seconds.
 	lostAfter = 20 * time.Second
@@ -102,14 +105,29 @@ func (o *outage) lasted(at time.Time) (longest time.Duration) {
 func (h *History) Away(cluster string, away bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteAway(cluster, away)
+	h.change(h.away, cluster, away)
 }
 
-func (h *History) noteAway(cluster string, away bool) {
-	if h.away[cluster] == nil {
-		h.away[cluster] = &outage{}
+// Refuses notes that a cluster does not accept the source, or that the source lacks what it needs to connect to it. The
+// source need not wait then until it takes the cluster for lost. A cluster that refuses may be away, too.
+func (h *History) Refuses(cluster string, refuses bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.change(h.refuses, cluster, refuses)
+}
+
+// Blurs notes that the checker cannot see what happens in a cluster, or sees it again. A cluster that is away is one.
+func (h *History) Blurs(cluster string, blurs bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.change(h.blurs, cluster, blurs)
+}
+
+func (h *History) change(outages map[string]*outage, cluster string, begins bool) {
+	if outages[cluster] == nil {
+		outages[cluster] = &outage{}
 	}
-	h.away[cluster].change(away, h.now())
+	outages[cluster].change(begins, h.now())
 }
 
 // Silent notes that the source may not renew its Leases, so that targets may fence its pods, or that it does so again.
@@ -119,9 +137,6 @@ func (h *History) Silent(silent bool) {
 	defer h.mu.Unlock()
 	h.silent.change(silent, h.now())
 }
-
-// outOfReach reports whether the source cannot reach a cluster, or could not until now.
-func (h *History) outOfReach(cluster string) bool { return h.away[cluster].counts(h.now()) }
 
 // unheard returns for how long a target may not have heard of the source. It was away, and the source silent before.
 func (h *History) unheard(cluster string) time.Duration {
@@ -135,11 +150,10 @@ func (h *History) unheard(cluster string) time.Duration {
 
 // remember ends what outages excuse that are over, and what a cluster that was set back excuses.
 func (h *History) remember() {
-	for _, o := range h.away {
-		o.forget()
-	}
-	for _, o := range h.drains {
-		o.forget()
+	for _, outages := range []map[string]*outage{h.away, h.refuses, h.blurs, h.drains} {
+		for _, o := range outages {
+			o.forget()
+		}
 	}
 	h.silent.forget()
 	clear(h.changed)

@@ -21,6 +21,7 @@ func TestWhenASecondDelegateIsExcused(t *testing.T) {
 		"it is made while the first one's cluster is away": {happens: func(h *History, c *clock) {
 			first(h, c)
 			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter + time.Second)
 			second(h, c)
 			h.Proxy(pod("p", on("admiralty-c1")))
 			look(h)
@@ -28,9 +29,36 @@ func TestWhenASecondDelegateIsExcused(t *testing.T) {
 			c.at = c.at.Add(excusedFor)
 			look(h)
 		}},
+		"it is made before the source may take the cluster for lost": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter - 2*time.Second)
+			second(h, c)
+			look(h)
+		}, want: OnePerProxy},
+		"it is made as soon as the cluster refuses the source": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Refuses("c2", true)
+			second(h, c)
+			look(h)
+		}},
+		"it is made while the checker cannot see the cluster": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Blurs("c2", true)
+			c.at = c.at.Add(lostAfter + time.Second)
+			second(h, c)
+			look(h)
+		}, want: OnePerProxy},
+		"somebody deleted the first one by force": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Allow("p", DelegateDeletedByForce)
+			second(h, c)
+			look(h)
+		}},
 		"both run for long after the cluster is back": {happens: func(h *History, c *clock) {
 			first(h, c)
 			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter + time.Second)
 			second(h, c)
 			h.Away("c2", false)
 			c.at = c.at.Add(excusedFor + time.Second)
@@ -39,6 +67,7 @@ func TestWhenASecondDelegateIsExcused(t *testing.T) {
 		"it is made just after the cluster is back": {happens: func(h *History, c *clock) {
 			first(h, c)
 			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter)
 			h.Away("c2", false)
 			c.at = c.at.Add(madeFor)
 			second(h, c)
@@ -47,6 +76,7 @@ func TestWhenASecondDelegateIsExcused(t *testing.T) {
 		"it is made later": {happens: func(h *History, c *clock) {
 			first(h, c)
 			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter)
 			h.Away("c2", false)
 			c.at = c.at.Add(madeFor + time.Second)
 			second(h, c)
@@ -70,6 +100,7 @@ func TestWhenASecondDelegateIsExcused(t *testing.T) {
 		"it is made while another cluster is away": {happens: func(h *History, c *clock) {
 			first(h, c)
 			h.Away("c3", true)
+			c.at = c.at.Add(lostAfter)
 			second(h, c)
 			look(h)
 		}, want: OnePerProxy},

@@ -52,15 +52,22 @@ func (h *History) showsReady(uid types.UID, p *proxy, was readiness) {
 	h.invented[uid] = h.now()
 }
 
-// blurred reports whether the checker may see the proxy's delegate too late: its cluster is away, or was until now. A
-// source that was set back shows what the backup has.
+// blurred reports whether the checker may see the proxy's delegate too late: it cannot see its cluster, or could not
+// until now. A source that was set back shows what the backup has.
 func (h *History) blurred(p *proxy) bool {
-	for cluster, s := range h.forgets {
-		if s.source || p.on(cluster) {
+	cluster := p.cluster()
+	return h.shownOfThePast(cluster) || h.away[cluster].counts(h.now()) || h.blurs[cluster].counts(h.now())
+}
+
+// shownOfThePast reports whether what is shown of a cluster may be of the past: it was set back since the last rest, or
+// the source was.
+func (h *History) shownOfThePast(cluster string) bool {
+	for name, s := range h.forgets {
+		if s.source || name == cluster {
 			return true
 		}
 	}
-	return h.outOfReach(p.cluster())
+	return false
 }
 
 // isReady notes that a delegate is Ready. The clusters are on one machine, and have one clock.

@@ -151,6 +151,13 @@ func TestReadinessIsNotInvented(t *testing.T) {
 			c.at = c.at.Add(3 * time.Second)
 			h.Delegate("c2", "p", pod("d", ready(c.at)))
 		}, want: Readiness},
+		"the checker cannot see its cluster": {happens: func(h *History, c *clock) {
+			h.Blurs("c2", true)
+			h.Delegate("c2", "p", pod("d"))
+			proxy(h, ready(c.at))
+			c.at = c.at.Add(3 * time.Second)
+			h.Delegate("c2", "p", pod("d", ready(c.at)))
+		}},
 		"its cluster is away, so that the checker may see it late": {happens: func(h *History, c *clock) {
 			h.Away("c2", true)
 			h.Delegate("c2", "p", pod("d"))
@@ -265,6 +272,24 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 		}, want: EndsFirst},
 		"its node is gone": {happens: func(h *History, c *clock) {
 			goes(h, evicted(evictedByCollector, c.at))
+			h.Running(runs)
+			h.Running(runs)
+		}, want: EndsFirst},
+		"its node is gone, and the source was silent": {happens: func(h *History, c *clock) {
+			h.Silent(true)
+			goes(h, evicted(evictedByCollector, c.at))
+			h.Running(runs)
+			h.Running(runs)
+		}},
+		"somebody deleted the delegate": {happens: func(h *History, _ *clock) {
+			h.Allow("p", DelegateDeleted)
+			goes(h)
+			h.Running(runs)
+			h.Running(runs)
+		}, want: EndsFirst},
+		"somebody deleted the delegate by force": {happens: func(h *History, _ *clock) {
+			h.Allow("p", DelegateDeletedByForce)
+			goes(h)
 			h.Running(runs)
 			h.Running(runs)
 		}},

@@ -41,7 +41,7 @@ func (i intervals) meet(others intervals) (at time.Time, found bool) {
 	return at, found
 }
 
-// Running notes which pods have a process, by their UID.
+// Running notes which pods of the namespace have a process, by their UID.
 func (h *History) Running(pods map[types.UID]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,9 +124,13 @@ func (h *History) replacedEarly(at time.Time, all []*delegate) {
 	}
 }
 
-// excused reports whether a second delegate is one that the product cannot prevent: the proxy was not bound, one of its
-// delegates is in a cluster that cannot be reached, or could not until now, and the last one was made meanwhile.
+// excused reports whether a second delegate is one that nobody can prevent. Somebody deleted the first one by force. Or
+// the proxy was not bound, one of its delegates is in a cluster that the source has lost, or had until now, and the
+// last one was made meanwhile. A cluster is lost if it was away for long enough, or refused the source.
 func (h *History) excused(at time.Time, uid types.UID, running []*delegate) bool {
+	if h.allowed[uid].how == DelegateDeletedByForce {
+		return true
+	}
 	p := h.proxies[uid]
 	var last time.Time
 	for _, d := range running {
@@ -138,7 +142,9 @@ func (h *History) excused(at time.Time, uid types.UID, running []*delegate) bool
 		if p != nil && p.on(d.cluster) {
 			continue
 		}
-		if h.away[d.cluster].any(at, excusedFor, func(s spell) bool { return s.covers(last) }) {
+		covers := func(s spell) bool { return s.covers(last) }
+		lost := func(s spell) bool { return s.covers(last) && last.Sub(s.since) >= lostAfter }
+		if h.away[d.cluster].any(at, excusedFor, lost) || h.refuses[d.cluster].any(at, excusedFor, covers) {
 			return true
 		}
 	}
@@ -149,7 +155,7 @@ func (h *History) excused(at time.Time, uid types.UID, running []*delegate) bool
 // just before at most.
 func (h *History) forgotten(at time.Time, running []*delegate) bool {
 	return slices.ContainsFunc(running, func(d *delegate) bool {
-		return h.forgot(d.cluster) && h.away[d.cluster].counts(at)
+		return h.forgot(d.cluster) && h.blurs[d.cluster].counts(at)
 	})
 }
 

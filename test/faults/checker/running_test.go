@@ -61,9 +61,10 @@ func TestDelegatesThatTheWatchNamesLate(t *testing.T) {
 			h.Delegate("c2", "p", pod("d2", made(c.at)))
 			c.at = c.at.Add(time.Minute)
 			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter)
+			begun := c.at
 			look(h, c, "d1", "d2")
 			look(h, c, "d2")
-			begun := c.at
 			h.Away("c2", false)
 			c.at = c.at.Add(time.Hour)
 			h.Delegate("c1", "p", pod("d1", made(begun)))

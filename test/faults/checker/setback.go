@@ -8,15 +8,15 @@ type setBack struct {
 	since  time.Time
 }
 
-// SetBack notes that a cluster forgets what happened since an earlier time, and is away. The caller watches it anew,
-// and calls Away when it is back. Pods may run that were ended since, until the cluster has been back for some time,
-// or all is at rest. Pods may go that were made or bound since, if that cluster knew them, but not those with the
-// label app=kept. All others have to be there again.
+// SetBack notes that a cluster forgets what happened since an earlier time. A target is away, and refuses the source.
+// The caller watches it anew, and calls Back when it is back. Pods may run that were ended since, until the cluster has
+// been back for some time, or all is at rest. Pods may go that were made or bound since, if that cluster knew them, but
+// not those with the label app=kept. All others have to be there again.
 func (h *History) SetBack(cluster string, source bool, since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteAway(cluster, true)
 	h.forgets[cluster] = setBack{source: source, since: since}
+	h.turnBack(cluster, true)
 	for _, d := range h.delegates {
 		d.forgotten = d.forgotten || d.cluster == cluster && !d.gone
 	}
@@ -37,6 +37,21 @@ func (h *History) SetBack(cluster string, source bool, since time.Time) {
 		default:
 			p.unseen, p.phase, p.codes = true, "", ""
 		}
+	}
+}
+
+// Back notes that a cluster that was set back is there, and that somebody has accepted it.
+func (h *History) Back(cluster string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turnBack(cluster, false)
+}
+
+func (h *History) turnBack(cluster string, begins bool) {
+	h.change(h.blurs, cluster, begins)
+	if !h.forgets[cluster].source {
+		h.change(h.away, cluster, begins)
+		h.change(h.refuses, cluster, begins)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestWhatAClusterThatWasSetBackExcuses(t *testing.T) {
 			h.Delegate("c2", "p", pod("d2"))
 			h.SetBack("c2", false, c.at)
 			h.Delegate("c1", "p", pod("d1", made(c.at)))
-			h.Away("c2", false)
+			h.Back("c2")
 			h.Running(map[types.UID]bool{"d1": true, "d2": true})
 			c.at = c.at.Add(excusedFor + time.Second)
 			h.Running(map[types.UID]bool{"d1": true, "d2": true})
@@ -129,6 +129,9 @@ func TestAPodThatASetBackForgotDoesNotLag(t *testing.T) {
 func TestAForgottenDelegateMayNotRunWhenAllIsAtRest(t *testing.T) {
 	runs := map[types.UID][]int{"d": {1}}
 	h := NewHistory(time.Now)
+	if left := h.Leftovers(runs); len(left) != 1 {
+		t.Errorf("a pod runs that no API server has shown, and left are %v", left)
+	}
 	h.Delegate("c2", "p", pod("d"))
 	if left := h.Leftovers(runs); len(left) > 0 {
 		t.Errorf("left before: %v", left)

@@ -58,6 +58,27 @@ func (h *History) notePod(proxy types.UID, about string, pod *corev1.Pod) {
 	h.note(proxy, about, "%s%s", strings.TrimSpace(text), deletion(&pod.ObjectMeta))
 }
 
+// endsWith returns the exit codes that codes returns when a pod has finished by itself. It is empty for pods that do
+// not finish.
+func endsWith(pod *corev1.Pod) string {
+	var all []string
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if !slices.Contains(c.Args, "sleep") {
+			continue
+		}
+		code := "0"
+		for _, arg := range c.Args {
+			if drawn, found := strings.CutPrefix(arg, "--exit="); found {
+				code = drawn
+			}
+		}
+		all = append(all, c.Name+"="+code)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
 // codes returns the exit codes of a pod's containers in words.
 func codes(pod *corev1.Pod) string {
 	var all []string

@@ -121,8 +121,8 @@ func (h *History) fencedHandler() cache.ResourceEventHandler {
 	}}
 }
 
-// Look looks at the processes of the machine until the context ends.
-func (h *History) Look(ctx context.Context) {
+// Look looks at the processes of a namespace's pods until the context ends.
+func (h *History) Look(ctx context.Context, namespace string) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
@@ -131,7 +131,7 @@ func (h *History) Look(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		processes, err := Processes(Program)
+		processes, err := Processes(namespace)
 		if err != nil {
 			continue
 		}

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -43,13 +44,19 @@ func (d *Delegates) Follows(t *Target, key types.NamespacedName, proxy types.UID
 	})
 }
 
-// Released notes that a proxy that was bound is gone. Somebody deleted it by force if its delegate still runs, and so
-// says that the next pod of its name need not wait.
+// bindingRace is for how long an API server may take a pod that is bound for one that is not: one that read the pod
+// before deletes it with a grace period of 0, whatever the user asked for. Store.Delete in
+// k8s.io/apiserver/pkg/registry/generic/registry keeps the grace period of its first look.
+const bindingRace = 5 * time.Second
+
+// Released notes that a proxy that was bound is gone. If its delegate still runs, somebody deleted it by force, and so
+// says that the next pod of its name need not wait. But a pod that was bound just before may go like this although
+// nobody used force.
 func (d *Delegates) Released(proxy types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known, ok := d.byProxy[proxy]; ok {
-		known.released = true
+		known.released, known.forced = true, d.clock.Since(known.bound) >= bindingRace
 	}
 }
 
@@ -64,7 +71,7 @@ func (d *Delegates) TakeNext(key types.NamespacedName) types.UID {
 
 // mayRun returns a target that is not lost, and in which the delegate of a proxy may run, or nil.
 func (known *record) mayRun() *Target {
-	if known.released {
+	if known.forced {
 		return nil
 	}
 	for t, chaperon := range known.chaperons {

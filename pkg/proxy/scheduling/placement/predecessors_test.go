@@ -2,6 +2,7 @@ package placement
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +65,25 @@ func TestAPodWaitsForTheDelegateOfAnEarlierPodOfItsName(t *testing.T) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
 			w.registry.Lose(c1.Target)
 		}, ""},
-		"it was bound, and deleted by force": {func(w *world, c1 *Target) {
+		"it was bound before this process began, and deleted by force": {func(w *world, c1 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
 			w.Delegates.Released("old")
 		}, ""},
+		"it was bound, and deleted by force": {func(w *world, c1 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
+			w.Delegates.Concluded("old", ProxyBound)
+			w.clock.Step(bindingRace)
+			w.Delegates.Concluded("old", ProxyBound) // It has changed.
+			w.Delegates.Released("old")
+			w.Delegates.Concluded("old", ProxyGone)
+		}, ""},
+		"it was deleted in the moment when it was bound": {func(w *world, c1 *Target) {
+			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
+			w.Delegates.Concluded("old", ProxyBound)
+			w.clock.Step(bindingRace - time.Nanosecond)
+			w.Delegates.Released("old")
+			w.Delegates.Concluded("old", ProxyGone)
+		}, "c1"},
 		"it is the pod's own": {
 			func(w *world, c1 *Target) { w.Delegates.Seen(c1, newChaperon("c", "new", ofWeb)) }, "",
 		},
