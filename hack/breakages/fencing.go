@@ -49,7 +49,7 @@ func ofFencing() []breakage {
 		},
 		{
 			name: "never-fenced", file: chaperon + "fence.go", test: fenced, clusters: true, loss: true,
-			does: "a delegate is never fenced",
+			does: "a delegate is never fenced", rule: endsFirst,
 			from: "return silent >= fence, nil", to: "return false && silent >= fence, nil",
 		},
 		{

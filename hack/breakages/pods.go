@@ -20,8 +20,8 @@ func ofPlacement() []breakage {
 			to:   "counts := true",
 		},
 		{
-			name: "holder-unknown", file: placement + "delegates.go", test: pods,
-			does: "a new leader does not look for PodChaperons",
+			name: "holder-unknown", file: placement + "delegates.go", test: pods, clusters: true,
+			does: "a new leader does not look for PodChaperons", rule: onePerProxy,
 			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
 			to:   "if true || t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
 		},
@@ -176,7 +176,7 @@ func ofFeedback() []breakage {
 		},
 		{
 			name: "removes-finished", file: feedback + "decide.go", test: pods, clusters: true,
-			does: "a finished proxy without a PodChaperon is removed",
+			does: "a finished proxy without a PodChaperon is removed", rule: noneLost,
 			from: "	case proxy.DeletionTimestamp == nil && (translate.Finished(phase) ||",
 			to:   "	case proxy.DeletionTimestamp == nil && (",
 		},
@@ -200,7 +200,7 @@ func ofFeedback() []breakage {
 		},
 		{
 			name: "exit-code-dropped", file: "pkg/translate/status.go", test: pods, clusters: true,
-			does: "the proxy's status lacks the containers",
+			does: "the proxy's status lacks the containers", rule: exitCodes,
 			from: "onlyOwnDevices(status, &proxy.Spec)", to: "status.ContainerStatuses = nil",
 		},
 		{

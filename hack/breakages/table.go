@@ -1,5 +1,7 @@
 package main
 
+import "github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+
 // breakage is one place in which the product is broken on purpose.
 type breakage struct {
 	name, file string
@@ -60,6 +62,18 @@ const (
 	collector = "pkg/delegate/garbagecollection/"
 )
 
+// The promises that breakages break on clusters.
+const (
+	onePerProxy = string(checker.OnePerProxy)
+	noneLost    = string(checker.NoneLost)
+	endsFirst   = string(checker.EndsFirst)
+	exitCodes   = string(checker.ExitCodes)
+	converges   = string(checker.Converges)
+	notices     = string(checker.Notices)
+	readiness   = string(checker.Readiness)
+	staysReady  = string(checker.StaysReady)
+)
+
 func all() []breakage {
 	var all []breakage
 	all = append(all, ofPlacement()...)
@@ -82,58 +96,59 @@ func ofClusters() []breakage {
 	return []breakage{
 		{
 			name: "end-unconfirmed", file: feedback + "decide.go", clusters: true,
-			does: "a proxy goes before its delegate has ended",
+			does: "a proxy goes before its delegate has ended", rule: endsFirst,
 			from: "		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})\n",
 			to: "		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})\n" +
 				"		p.removal = &removal{grace: ptr.To[int64](0)}\n",
 		},
 		{
 			name: "orphans-stay", file: feedback + "decide.go", clusters: true,
-			does: "a delegate whose proxy is gone is not ended",
+			does: "a delegate whose proxy is gone is not ended", rule: converges,
 			from: "p.end(s, ending{chaperon: c, ifOrphan: true, grace: s.graceOfOrphan(c)})", to: "_ = c",
 		},
 		{
 			name: "deletion-stays-here", file: feedback + "decide.go", clusters: true,
-			does: "the deletion of a proxy does not reach the target",
+			does: "the deletion of a proxy does not reach the target", rule: converges,
 			from: "		p.end(s, ending{chaperon: chaperon, grace: graceOf(s.proxy)})\n",
 			to:   "		_ = graceOf\n",
 		},
 		{
 			name: "fenced-at-once", file: feedback + "fenced.go", test: fenced, clusters: true, loss: true,
-			does: "the source takes fenced pods for stopped as soon as their target is lost",
+			does: "the source takes fenced pods for stopped as soon as their target is lost", rule: endsFirst,
 			from: "silent > timeouts.FenceHoldsAfterRestart(", to: "silent > 0*timeouts.FenceHoldsAfterRestart(",
 		},
 		{
 			name: "readiness-invented", file: "pkg/translate/status.go", clusters: true,
-			does: "a proxy is Ready although its delegate is not",
+			does: "a proxy is Ready although its delegate is not", rule: readiness,
 			from: "			c = gatedReadiness(proxy, c)\n",
 			to:   "			c.Status = corev1.ConditionTrue\n			c = gatedReadiness(proxy, c)\n",
 		},
 		{
 			name: "other-cluster-believed", file: "pkg/connect/identity/identity.go", clusters: true,
-			does: "another cluster answers after its Secret was swapped",
+			does: "another cluster answers after its Secret was swapped", rule: noneLost,
 			from: "	case seen == i.want:\n", to: "	case seen == i.want || true:\n",
 		},
 		{
 			name: "set-back-unnoticed", file: hold + "hold.go", clusters: true,
-			does: "a target may be set back",
+			does: "a target may be set back", rule: converges,
 			from: "		return &TurnedBackError{Remembered: remembered, Found: found}\n", to: "		return nil\n",
 			// A hold that has lapsed is acquired again.
 			also: []place{{hold + "acquire.go", "if r.Accepted != remembered {", "if false {"}},
 		},
 		{
 			name: "end-never-confirmed", file: feedback + "decide.go", clusters: true,
-			does: "a proxy that is being deleted stays",
+			does: "a proxy that is being deleted stays", rule: converges,
 			from: "	case confirmed(proxy):\n", to: "	case true, confirmed(proxy):\n",
 		},
 		{
 			name: "renewals-ignored", file: fence + "observer.go", test: fenced, clusters: true,
 			does: "the target takes a source that renews its Lease for silent",
-			from: "was.clusterID != is.clusterID || was.stamp != is.stamp {", to: "was.clusterID != is.clusterID {",
+			from: "(was.clusterID != is.clusterID || was.stamp != is.stamp) {", to: "was.clusterID != is.clusterID {",
+			rule: noneLost,
 		},
 		{
 			name: "never-lost", file: "pkg/connect/target/health.go", clusters: true,
-			does: "a target that does not answer is never lost",
+			does: "a target that does not answer is never lost", rule: notices,
 			from: "h.misses >= minMisses &&", to: "h.misses >= 1000*minMisses &&",
 		},
 		{
@@ -141,7 +156,7 @@ func ofClusters() []breakage {
 			does: "a target is lost as soon as it misses one check",
 			from: "h.misses >= minMisses && now.Sub(h.answered) >= deadAfter",
 			to:   "minMisses > 0 && h.misses >= 1",
-			rule: "a virtual node is Ready unless its target is lost",
+			rule: staysReady,
 		},
 	}
 }
