@@ -223,6 +223,37 @@ func TestUninstallOfATargetSendsPodsElsewhere(t *testing.T) {
 	}
 }
 
+func TestUninstallOfATargetWhileTheSourceIsDown(t *testing.T) {
+	w := setUp(t)
+	w.endWell(t, "start-apiserver", "c1")
+	create(t, w.c1, w.webServer(6))
+	before := w.quiet(t, 6)
+	if before.byNode["admiralty-c2"] == 0 {
+		t.Fatalf("no pod runs in c2: %v", before.byNode)
+	}
+	clusters(t.Context(), t, "stop-apiserver", "c1")
+	again := w.c2.uninstall(t)
+	w.delegatesIn(t, w.c2, 0)
+	clusters(t.Context(), t, "start-apiserver", "c1")
+	w.nodeBecomes(t, "admiralty-c2", corev1.ConditionUnknown, 2*time.Minute)
+	p, err := w.placement(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, name := range before.uids() { // Nobody tells the source that the target does not come back, ...
+		if p.uids()[uid] == "" {
+			t.Errorf("pod %s was replaced", name)
+		}
+	}
+	t.Cleanup(func() { connectAll(context.WithoutCancel(t.Context()), t, "kubectl-multicluster") })
+	if err := w.c1.Delete(t.Context(), &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: "c2"}}); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, w.c1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "admiralty-c2"}})
+	w.running(t, "web", "admiralty-c1", 6, 4*time.Minute) // ... until somebody does.
+	again()
+}
+
 func TestUninstallOfBothSidesInAnyOrder(t *testing.T) {
 	for name, order := range map[string][]int{"the source first": {0, 1}, "the target first": {1, 0}} {
 		t.Run(name, func(t *testing.T) {

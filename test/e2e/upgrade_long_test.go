@@ -111,8 +111,10 @@ func (c *cluster) upgradeToPresent(ctx context.Context, t *testing.T) {
 
 // load consists of pods that must stay, pods that come and go, and Jobs.
 type load struct {
-	w       *world
-	steady  map[types.UID]string
+	w      *world
+	steady map[types.UID]string
+	// unready has since when steady pods, and their delegates, are not ready.
+	unready map[types.UID]time.Time
 	doubled func() error
 	stop    func()
 	jobs    int
@@ -123,7 +125,7 @@ const steadyPods = 6
 
 func (w *world) startLoad(t *testing.T) *load {
 	t.Helper()
-	l := &load{w: w, doubled: w.logDelegates(t).doubled}
+	l := &load{w: w, unready: map[types.UID]time.Time{}, doubled: w.logDelegates(t).doubled}
 	create(t, w.c1, w.webServer(steadyPods))
 	l.steady = w.quiet(t, steadyPods).uids()
 
@@ -218,14 +220,36 @@ func (l *load) undisturbed(ctx context.Context) error {
 		pods = append(pods, delegates...)
 	}
 	for i := range pods {
-		if l.steady[pods[i].UID] == "" {
+		parent := types.UID(pods[i].Labels[v1alpha1.LabelParentUID])
+		if l.steady[pods[i].UID] == "" && l.steady[parent] == "" {
 			continue
+		}
+		if err := l.readySoon(&pods[i]); err != nil {
+			return err
 		}
 		for _, status := range pods[i].Status.ContainerStatuses {
 			if pods[i].DeletionTimestamp != nil || status.RestartCount > 0 {
 				return fmt.Errorf("pod %s is being deleted, or started again", pods[i].Name)
 			}
 		}
+	}
+	return nil
+}
+
+// unreadyFor is for how long a busy machine may make a steady pod fail its probes.
+const unreadyFor = 20 * time.Second
+
+// readySoon returns an error if a steady pod, or its delegate, has not been ready for too long.
+func (l *load) readySoon(pod *corev1.Pod) error {
+	if ready(pod) {
+		delete(l.unready, pod.UID)
+		return nil
+	}
+	if l.unready[pod.UID].IsZero() {
+		l.unready[pod.UID] = time.Now()
+	}
+	if since := l.unready[pod.UID]; time.Since(since) > unreadyFor {
+		return fmt.Errorf("pod %s is not ready since %s", pod.Name, since.Format(time.TimeOnly))
 	}
 	return nil
 }
