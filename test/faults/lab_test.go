@@ -170,7 +170,7 @@ func TestADrainThatBreaksTheBudgetIsNoticed(t *testing.T) {
 	serving := func(name string, delegate bool, change ...func(*corev1.Pod)) client.Object {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": web}}}
 		if delegate {
-			pod.Labels[v1alpha1.LabelParentUID] = "of-" + name
+			pod.Labels = map[string]string{v1alpha1.LabelParentUID: "of-" + name, appOfDelegate: web}
 		}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		for _, c := range change {

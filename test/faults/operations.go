@@ -173,14 +173,17 @@ func (l *lab) proxies(ctx context.Context, app string) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods.Items, isDelegate), err
 }
 
+// appOfDelegate is the label app as a delegate has it.
+const appOfDelegate = v1alpha1.GroupName + "/app"
+
 // delegates returns the delegates with this label app in all clusters. Those of the target come first: pods that move
 // to the source meanwhile count twice rather than not at all.
 func (l *lab) delegates(ctx context.Context, app string) ([]corev1.Pod, error) {
 	var all []corev1.Pod
 	for _, name := range []string{target, source} {
 		pods := &corev1.PodList{}
-		if err := l.clusters[name].List(ctx, pods, client.InNamespace(l.namespace), client.MatchingLabels{"app": app},
-			client.HasLabels{v1alpha1.LabelParentUID}); err != nil {
+		if err := l.clusters[name].List(ctx, pods, client.InNamespace(l.namespace),
+			client.MatchingLabels{appOfDelegate: app}); err != nil {
 			return nil, err
 		}
 		all = append(all, pods.Items...)
