@@ -69,7 +69,10 @@ func (l *lab) play(ctx context.Context, p plan) (result, error) {
 		return res, errInterrupted
 	}
 	start := time.Now()
-	if err := until(ctx, l.atRest); err != nil {
+	switch err := until(ctx, l.atRest); {
+	case ctx.Err() != nil:
+		return res, errInterrupted
+	case err != nil:
 		l.history.Violate(checker.Converges, "round %d of seed %d: %v", p.round, p.seed, err)
 	}
 	res.rest = time.Since(start)
