@@ -43,7 +43,7 @@ func main() {
 	flag.Parse()
 	if o.short {
 		o.seed, o.lasts = shortSeed, time.Hour
-		if left := shortRounds + 1 - int(o.first); o.rounds == 0 || o.rounds > left { //nolint:gosec // It is small.
+		if left := shortRounds + 1 - int(o.first); o.rounds == 0 || o.rounds > left {
 			o.rounds = left
 		}
 	}
