@@ -240,9 +240,9 @@ func TestUninstallOfATargetWhileTheSourceIsDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for uid, name := range before.uids() { // Nobody tells the source that the target does not come back, ...
-		if p.uids()[uid] == "" {
-			t.Errorf("pod %s was replaced", name)
+	for _, proxy := range before.proxies { // Nobody tells the source that the target does not come back, ...
+		if p.uids()[proxy.UID] == "" {
+			t.Errorf("pod %s was replaced", proxy.Name)
 		}
 	}
 	t.Cleanup(func() { connectAll(context.WithoutCancel(t.Context()), t, "kubectl-multicluster") })
