@@ -87,8 +87,8 @@ func drainAmid(name string) func(context.Context, *lab, *rand.Rand) error {
 			return err
 		}
 		if err := l.drain(ctx, name, 15*time.Second); err != nil {
-			first, _, _ := strings.Cut(err.Error(), "\n")
-			l.say("  not drained: %s", first)
+			text := strings.TrimSpace(err.Error())
+			l.say("  not drained: %s", text[strings.LastIndex(text, "\n")+1:]) // It says what it waits for.
 		}
 		return nil
 	}
