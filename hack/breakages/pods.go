@@ -20,8 +20,8 @@ func ofPlacement() []breakage {
 			to:   "counts := true",
 		},
 		{
-			name: "holder-unknown", file: placement + "delegates.go", test: pods, clusters: true,
-			does: "a new leader does not look for PodChaperons", rule: onePerProxy,
+			name: "holder-unknown", file: placement + "delegates.go", test: pods,
+			does: "a new leader does not look for PodChaperons",
 			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
 			to:   "if true || t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
 		},

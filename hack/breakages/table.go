@@ -102,6 +102,16 @@ func ofClusters() []breakage {
 				"		p.removal = &removal{grace: ptr.To[int64](0)}\n",
 		},
 		{
+			name: "placed-again", file: placement + "delegates.go", clusters: true,
+			does: "a new leader looks for nothing that the last one placed", rule: onePerProxy,
+			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
+			to:   "if true || t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
+			also: []place{
+				{placement + "leftover.go", "{ return t.silent(began) })", "{ return true || t.silent(began) })"},
+				{placement + "create.go", "other != nil && Scheduled(known) {", "false && other != nil && Scheduled(known) {"},
+			},
+		},
+		{
 			name: "orphans-stay", file: feedback + "decide.go", clusters: true,
 			does: "a delegate whose proxy is gone is not ended", rule: converges,
 			from: "p.end(s, ending{chaperon: c, ifOrphan: true, grace: s.graceOfOrphan(c)})", to: "_ = c",
