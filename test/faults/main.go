@@ -142,6 +142,9 @@ func (o options) playOne(ctx context.Context, l *lab, p plan, results *results) 
 	if err != nil {
 		return err
 	}
+	if len(l.history.Violations()) > 0 {
+		return nil // The round does not count.
+	}
 	results.add(res)
 	if err := results.write(o.results); err != nil {
 		return err

@@ -32,6 +32,7 @@ func (how How) ofDelegate() bool { return how == DelegateDeleted || how == Deleg
 type allowance struct {
 	how      How
 	finished bool // The proxy had finished before.
+	forced   bool // Somebody also deleted the delegate by force.
 }
 
 // Allow notes that somebody asked for the end of a proxy, and how.
@@ -43,12 +44,15 @@ func (h *History) Allow(uid types.UID, how How) {
 
 func (h *History) allow(uid types.UID, how How) {
 	before, asked := h.allowed[uid]
-	if asked && (before.how == DeletedByForce || before.how == DelegateDeletedByForce || how == DelegateDeleted) {
-		return // What was asked first says more.
+	h.note(uid, "the suite", "%s", how)
+	forced := before.forced || how == DelegateDeletedByForce
+	if asked && (before.how == DeletedByForce || how.ofDelegate()) { // What was asked first says more.
+		before.forced = forced
+		h.allowed[uid] = before
+		return
 	}
 	p := h.proxies[uid]
-	h.note(uid, "the suite", "%s", how)
-	h.allowed[uid] = allowance{how: how, finished: p != nil && Finished(p.phase)}
+	h.allowed[uid] = allowance{how: how, finished: p != nil && Finished(p.phase), forced: forced}
 }
 
 // Allowed reports whether somebody asked for the end of a proxy, or of its delegate.
@@ -193,8 +197,8 @@ func (h *History) othersDelete(uid types.UID, p *proxy) bool {
 
 // endsFirst checks that a proxy that is gone has no delegate that runs.
 func (h *History) endsFirst(d *delegate) {
-	p, how := h.proxies[d.parent], h.allowed[d.parent].how
-	if p == nil || !p.gone || !p.on(d.cluster) || p.raced || how == DeletedByForce || how == DelegateDeletedByForce ||
+	p, asked := h.proxies[d.parent], h.allowed[d.parent]
+	if p == nil || !p.gone || !p.on(d.cluster) || p.raced || asked.how == DeletedByForce || asked.forced ||
 		p.disrupted == evictedByCollector && h.silent.counts(p.disruptedAt) || h.forgot(d.cluster) {
 		return
 	}

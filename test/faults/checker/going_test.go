@@ -269,8 +269,15 @@ func TestWhyAPodGoes(t *testing.T) {
 		"the same by force": {happens: func(h *History, _ *clock) {
 			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
 			h.Allow("p", DelegateDeletedByForce)
+			h.Allow("p", DelegateDeleted)
 			h.ProxyGone(pod("p"))
 		}, want: NoneLost},
+		"the same by force, and then somebody deleted it": {happens: func(h *History, _ *clock) {
+			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
+			h.Allow("p", DelegateDeletedByForce)
+			h.Allow("p", Deleted)
+			h.ProxyGone(pod("p"))
+		}},
 		"the same, and then somebody deleted it": {happens: func(h *History, _ *clock) {
 			h.Proxy(pod("p", ended(corev1.PodSucceeded, 0)))
 			h.Allow("p", DelegateDeleted)

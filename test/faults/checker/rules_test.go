@@ -288,7 +288,9 @@ func TestAPodGoesOnlyWhenItsDelegateHasEnded(t *testing.T) {
 			h.Running(runs)
 		}, want: EndsFirst},
 		"somebody deleted the delegate by force": {happens: func(h *History, _ *clock) {
+			h.Allow("p", DelegateDeleted)
 			h.Allow("p", DelegateDeletedByForce)
+			h.Allow("p", Deleted)
 			goes(h)
 			h.Running(runs)
 			h.Running(runs)

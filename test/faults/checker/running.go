@@ -128,7 +128,7 @@ func (h *History) replacedEarly(at time.Time, all []*delegate) {
 // the proxy was not bound, one of its delegates is in a cluster that the source has lost, or had until now, and the
 // last one was made meanwhile. A cluster is lost if it was away for long enough, or refused the source.
 func (h *History) excused(at time.Time, uid types.UID, running []*delegate) bool {
-	if h.allowed[uid].how == DelegateDeletedByForce {
+	if h.allowed[uid].forced {
 		return true
 	}
 	p := h.proxies[uid]
