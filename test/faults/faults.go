@@ -188,7 +188,7 @@ func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
 			return nil, err
 		}
 	}
-	within := []time.Duration{300 * time.Millisecond, 2 * time.Second}[r.IntN(2)] // A quick machine places them at once.
+	within := []time.Duration{300 * time.Millisecond, 2 * time.Second}[r.IntN(2)] // Some machines place them at once.
 	wait(ctx, time.Duration(r.Int64N(int64(within))))
 	repair, err := killing(source, true)(ctx, l, r)
 	if err != nil {
