@@ -108,7 +108,7 @@ func ofClusters() []breakage {
 			to:   "if true || t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
 			also: []place{
 				{placement + "leftover.go", "{ return t.silent(began) })", "{ return true || t.silent(began) })"},
-				{placement + "create.go", "other != nil && Scheduled(known) {", "known == nil && Scheduled(known) {"},
+				{placement + "create.go", "other != nil && Scheduled(known) {", "other == t && Scheduled(known) {"},
 			},
 		},
 		{
