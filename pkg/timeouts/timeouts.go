@@ -26,6 +26,11 @@ const (
 	UnusedCopies = 2 * time.Minute
 )
 
+// BindingRace is for how long an API server may take a pod that is bound for one that is not. If it read the pod
+// before, it deletes the pod with a grace period of 0, whatever the user asked for. Store.Delete in
+// k8s.io/apiserver/pkg/registry/generic/registry keeps the grace period of its first look.
+const BindingRace = 5 * time.Second
+
 // The end of a delegate that may not exist yet. A source asks the target's manager for it, and later deletes the
 // PodChaperon itself, if the manager does not answer. Then no request to create the delegate may be under way.
 const (

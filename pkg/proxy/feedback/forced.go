@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -27,13 +28,10 @@ func byForce(proxy *corev1.Pod) bool {
 		!translate.Finished(proxy.Status.Phase)
 }
 
-// bindingRace is for how long an API server may delete a pod at once because it was not bound when it first looked.
-const bindingRace = 5 * time.Second
-
 // noteBinding remembers a pod that was bound just now. If it goes at once, nobody need have used force.
 func (f *Feedback) noteBinding(was, is *corev1.Pod) {
 	if was.UID == is.UID && was.Spec.NodeName == "" && is.Spec.NodeName != "" {
-		f.justBound.Set(is.UID, nil, bindingRace)
+		f.justBound.Set(is.UID, nil, timeouts.BindingRace)
 	}
 }
 

@@ -2,9 +2,10 @@ package placement
 
 import (
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // Predecessor returns a target that is not lost, and in which the delegate of an earlier proxy of the same name may
@@ -44,11 +45,6 @@ func (d *Delegates) Follows(t *Target, key types.NamespacedName, proxy types.UID
 	})
 }
 
-// bindingRace is for how long an API server may take a pod that is bound for one that is not: one that read the pod
-// before deletes it with a grace period of 0, whatever the user asked for. Store.Delete in
-// k8s.io/apiserver/pkg/registry/generic/registry keeps the grace period of its first look.
-const bindingRace = 5 * time.Second
-
 // Released notes that a proxy that was bound is gone. If its delegate still runs, somebody deleted it by force, and so
 // says that the next pod of its name need not wait. But a pod that was bound just before may go like this although
 // nobody used force.
@@ -56,7 +52,7 @@ func (d *Delegates) Released(proxy types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known, ok := d.byProxy[proxy]; ok {
-		known.released, known.forced = true, d.clock.Since(known.bound) >= bindingRace
+		known.released, known.forced = true, d.clock.Since(known.bound) >= timeouts.BindingRace
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 var web = types.NamespacedName{Namespace: "default", Name: "web"}
@@ -72,7 +73,7 @@ func TestAPodWaitsForTheDelegateOfAnEarlierPodOfItsName(t *testing.T) {
 		"it was bound, and deleted by force": {func(w *world, c1 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
 			w.Delegates.Concluded("old", ProxyBound)
-			w.clock.Step(bindingRace)
+			w.clock.Step(timeouts.BindingRace)
 			w.Delegates.Concluded("old", ProxyBound) // It has changed.
 			w.Delegates.Released("old")
 			w.Delegates.Concluded("old", ProxyGone)
@@ -80,7 +81,7 @@ func TestAPodWaitsForTheDelegateOfAnEarlierPodOfItsName(t *testing.T) {
 		"it was deleted in the moment when it was bound": {func(w *world, c1 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
 			w.Delegates.Concluded("old", ProxyBound)
-			w.clock.Step(bindingRace - time.Nanosecond)
+			w.clock.Step(timeouts.BindingRace - time.Nanosecond)
 			w.Delegates.Released("old")
 			w.Delegates.Concluded("old", ProxyGone)
 		}, "c1"},
