@@ -3,7 +3,10 @@ package translate
 import (
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 // EndAsked says whether a source asked the target's manager to end the delegate of a PodChaperon, and the grace period
@@ -19,4 +22,16 @@ func EndAsked(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 		return nil, false
 	}
 	return &seconds, true
+}
+
+// DeletedWhenBound says whether a bound pod that is deleted, or gone, may have been deleted in the moment when it was
+// bound: see timeouts.BindingRace. Then nobody need have used force, although its grace period is 0. The times are both
+// of the pod's API server. A pod that runs, or whose end shows that it ran, was bound long enough before.
+func DeletedWhenBound(pod *corev1.Pod) bool {
+	scheduled := PodCondition(pod.Status.Conditions, corev1.PodScheduled)
+	if pod.Status.Phase != corev1.PodPending || scheduled == nil || scheduled.Status != corev1.ConditionTrue {
+		return false
+	}
+	return pod.DeletionTimestamp == nil || // Its last state is not known.
+		pod.DeletionTimestamp.Sub(scheduled.LastTransitionTime.Time) < timeouts.BindingRace
 }

@@ -2,10 +2,14 @@ package translate
 
 import (
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 func TestWhetherTheEndOfADelegateIsAskedFor(t *testing.T) {
@@ -30,5 +34,39 @@ func TestWhetherTheEndOfADelegateIsAskedFor(t *testing.T) {
 		if asked != test.asked || !ptr.Equal(grace, test.grace) {
 			t.Errorf("%q: grace %v, asked %v", value, grace, asked)
 		}
+	}
+}
+
+func TestAPodIsDeletedWhenItIsBound(t *testing.T) {
+	bound := metav1.Now()
+	unbound := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	deletedAfter := func(d time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.DeletionTimestamp.Time = bound.Add(d) }
+	}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"in the same second":            {deletedAfter(0), true},
+		"before, by the server's clock": {deletedAfter(-time.Second), true},
+		"at an unknown time":            {func(p *corev1.Pod) { p.DeletionTimestamp = nil }, true},
+		"later":                         {deletedAfter(timeouts.BindingRace), false},
+		"as it runs":                    {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, false},
+		"as it has failed":              {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, false},
+		"unbound":                       {unbound, false},
+		"created as a bound pod":        {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: bound.DeepCopy()},
+				Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+					{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound},
+				}},
+			}
+			test.change(pod)
+			if got := DeletedWhenBound(pod); got != test.want {
+				t.Errorf("%t, want %t", got, test.want)
+			}
+		})
 	}
 }

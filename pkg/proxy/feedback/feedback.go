@@ -95,8 +95,6 @@ type Feedback struct {
 
 	// forced holds the UIDs of proxies that were deleted by force a moment ago.
 	forced *cache.Expiring
-	// justBound holds the UIDs of proxies that were bound a moment ago.
-	justBound *cache.Expiring
 
 	// warned holds which warnings about delegates were recorded.
 	warned warned
@@ -124,10 +122,7 @@ func New(options Options) *Feedback {
 	if options.CannotStart == nil {
 		options.CannotStart = func(*corev1.Pod, *engage.Target) {}
 	}
-	return &Feedback{
-		options: options, ends: allEnds{clock: options.Clock},
-		forced: cache.NewExpiring(), justBound: cache.NewExpiring(),
-	}
+	return &Feedback{options: options, ends: allEnds{clock: options.Clock}, forced: cache.NewExpiring()}
 }
 
 // Register adds the watch of pods to the manager.

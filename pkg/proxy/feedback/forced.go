@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
@@ -25,22 +24,12 @@ const forcedFor = time.Minute
 func byForce(proxy *corev1.Pod) bool {
 	return proxy.Spec.SchedulerName == v1alpha1.SchedulerName && proxy.Spec.NodeName != "" &&
 		proxy.DeletionTimestamp != nil && ptr.Deref(proxy.DeletionGracePeriodSeconds, 1) == 0 &&
-		!translate.Finished(proxy.Status.Phase)
-}
-
-// noteBinding remembers a pod that was bound just now. If it goes at once, nobody need have used force.
-func (f *Feedback) noteBinding(was, is *corev1.Pod) {
-	if was.UID == is.UID && was.Spec.NodeName == "" && is.Spec.NodeName != "" {
-		f.justBound.Set(is.UID, nil, timeouts.BindingRace)
-	}
+		!translate.Finished(proxy.Status.Phase) && !translate.DeletedWhenBound(proxy)
 }
 
 // noteForce remembers a proxy that is deleted by force while its target can be reached. A kubelet that cannot be
 // reached misses that, too: the containers have the pod's own grace period then.
 func (f *Feedback) noteForce(pod *corev1.Pod) {
-	if _, is := f.justBound.Get(pod.UID); is {
-		return
-	}
 	reachable := func(to routed) bool { return to.target.NodeName == pod.Spec.NodeName && to.target.Reachable() }
 	if byForce(pod) && slices.ContainsFunc(f.queues.All(), reachable) {
 		f.forced.Set(pod.UID, nil, forcedFor)

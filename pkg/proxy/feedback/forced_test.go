@@ -13,13 +13,19 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
+// boundThen binds a terminating pod in the moment of its deletion.
+func boundThen(pod *corev1.Pod) {
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: *pod.DeletionTimestamp,
+	}}}
+}
+
 func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod     *corev1.Pod
 		lost    bool
 		unknown bool // the last state of the pod
 		early   bool // The event of the deletion comes later.
-		bound   bool // The pod was bound just before.
 		want    string
 	}{
 		"by force":                           {pod: proxy(terminating(0)), want: "c1 in 1, if an orphan"},
@@ -27,8 +33,8 @@ func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
 		"as its delegate has ended":          {pod: proxy(terminating(0), phase(corev1.PodFailed))},
 		"with a grace period":                {pod: proxy(terminating(30))},
 		"before it was bound":                {pod: proxy(terminating(0), unbound)},
-		"in the moment when it was bound":    {pod: proxy(terminating(0)), bound: true},
-		"the same, a moment ago":             {pod: proxy(terminating(0)), bound: true, early: true},
+		"in the moment when it was bound":    {pod: proxy(terminating(0), boundThen)},
+		"the same, a moment ago":             {pod: proxy(terminating(0), boundThen), early: true},
 		"while its target cannot be reached": {pod: proxy(terminating(0)), lost: true},
 		"and its last state is not known":    {pod: proxy(terminating(0)), unknown: true},
 	} {
@@ -40,10 +46,6 @@ func TestAProxyThatGoesByForceLeavesItsDelegateASecond(t *testing.T) {
 				engage.NewRegistry().Lapse(target)
 			}
 			f.queues.Set(t.Context(), target, routed{target, newQueue(t)})
-			if test.bound {
-				f.PodHandler().Update(t.Context(),
-					event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: proxy(unbound), ObjectNew: proxy()}, newQueue(t))
-			}
 			if test.early {
 				f.PodHandler().Update(t.Context(),
 					event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: proxy(), ObjectNew: test.pod}, newQueue(t))

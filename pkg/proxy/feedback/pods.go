@@ -47,7 +47,6 @@ func (f *Feedback) PodHandler() handler.TypedEventHandler[*corev1.Pod, reconcile
 			f.podChanged(e.Object, false, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q requestQueue) {
-			f.noteBinding(e.ObjectOld, e.ObjectNew)
 			// An API server stores the deletion by force before it removes the pod. The cache may have both by now.
 			f.noteForce(e.ObjectNew)
 			// PodChaperons in all targets depend on the node of the proxy, and on the deletion of an unbound proxy.

@@ -264,7 +264,7 @@ func (s *Scheduler) initialize(ctx context.Context, _ runtime.Object, handle fwk
 // proxyConcluded forgets a pod that needs no target any more.
 func (s *Scheduler) proxyConcluded(pod *corev1.Pod, state placement.ProxyState) {
 	if state == placement.ProxyGone && pod.Spec.NodeName != "" {
-		s.plugin.placer.Delegates.Released(pod.UID)
+		s.plugin.placer.Delegates.Released(pod)
 	}
 	s.plugin.placer.Delegates.Concluded(pod.UID, state)
 	s.plugin.concluded(pod.UID)

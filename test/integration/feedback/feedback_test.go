@@ -75,8 +75,8 @@ func TestTheTargetIsAskedForAnotherGracePeriod(t *testing.T) {
 
 func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	c2 := engaged(t)
-	proxy, orphaned := createProxy(t, c2, "web"), createProxy(t, c2, "orphaned")
-	c, orphan := place(t, proxy, c2), place(t, orphaned, c2)
+	proxy, c := run(t, c2, "web")
+	orphaned, orphan := run(t, c2, "orphaned")
 	unbound := createProxy(t, c2, "unbound")
 	withdrawn := createChaperon(t, unbound, c2)
 	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, withdrawn))) // as placement does
@@ -98,12 +98,16 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 
 func TestAProxyThatVanishesTakesItsDelegateAlong(t *testing.T) {
 	c2 := engaged(t)
-	for name, grace := range map[string]string{"bound": "1", "unbound": ""} {
+	for name, grace := range map[string]string{"bound": "1", "bound-just-now": "", "unbound": ""} {
 		t.Run("the proxy was "+name, func(t *testing.T) {
 			proxy := createProxy(t, c2, name)
 			c := createChaperon(t, proxy, c2)
-			if name == "bound" {
+			if name != "unbound" {
 				env.Bind(t, source, proxy, c2.NodeName)
+			}
+			if name == "bound" {
+				report(t, c, corev1.PodRunning)
+				waitForPhase(t, proxy, corev1.PodRunning)
 			}
 			env.Delete(t, source, proxy, force)
 			waitForEnding(t, c, grace)
@@ -113,8 +117,7 @@ func TestAProxyThatVanishesTakesItsDelegateAlong(t *testing.T) {
 
 func TestAProxyWithoutItsAnnotationsTakesItsDelegateAlong(t *testing.T) {
 	c2 := engaged(t)
-	proxy := createProxy(t, c2, "web")
-	c := place(t, proxy, c2)
+	proxy, c := run(t, c2, "web")
 	env.Change(t, source, proxy, func(pod *corev1.Pod) { pod.Annotations = nil })
 	env.Delete(t, source, proxy, force)
 	waitForEnding(t, c, "1")

@@ -44,8 +44,6 @@ type record struct {
 	// attempted says that this process tried to place the proxy, concluded that the proxy is bound or gone, and
 	// released that it was bound and is gone. Then forced says that somebody deleted it by force, if its delegate runs.
 	attempted, concluded, released, forced bool
-	// bound is when this process heard that the proxy is bound, or zero.
-	bound time.Time
 }
 
 // waiter is one goroutine's wait for news of a proxy in a target.
@@ -150,9 +148,6 @@ func (d *Delegates) Concluded(proxy types.UID, state ProxyState) {
 		return
 	}
 	clear(known.withdrawn)
-	if state == ProxyBound && !known.concluded {
-		known.bound = d.clock.Now()
-	}
 	known.left, known.concluded, known.asked = nil, true, time.Time{}
 	if state == ProxyGone && !known.released {
 		clear(known.doubts)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -170,7 +172,7 @@ func TestWhatATargetMayHaveBesideABoundPod(t *testing.T) {
 			if got != test.want {
 				t.Errorf("beside is %q, want %q", got, test.want)
 			}
-			w.Delegates.Released("p") // It has finished, or is gone.
+			w.Delegates.Released(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p"}}) // It has finished, or is gone.
 			w.Delegates.Concluded("p", ProxyGone)
 			if beside := w.Delegates.Beside("p", c1.NodeName); (beside != nil) != (test.want != "") {
 				t.Errorf("when the pod has finished, beside is %v", beside)

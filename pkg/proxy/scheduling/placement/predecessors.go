@@ -3,9 +3,10 @@ package placement
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Predecessor returns a target that is not lost, and in which the delegate of an earlier proxy of the same name may
@@ -46,13 +47,13 @@ func (d *Delegates) Follows(t *Target, key types.NamespacedName, proxy types.UID
 }
 
 // Released notes that a proxy that was bound is gone. If its delegate still runs, somebody deleted it by force, and so
-// says that the next pod of its name need not wait. But a pod that was bound just before may go like this although
-// nobody used force.
-func (d *Delegates) Released(proxy types.UID) {
+// says that the next pod of its name need not wait. But a pod that is deleted when it is bound may go like this, too,
+// although nobody used force.
+func (d *Delegates) Released(proxy *corev1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known, ok := d.byProxy[proxy]; ok {
-		known.released, known.forced = true, d.clock.Since(known.bound) >= timeouts.BindingRace
+	if known, ok := d.byProxy[proxy.UID]; ok {
+		known.released, known.forced = true, !translate.DeletedWhenBound(proxy)
 	}
 }
 

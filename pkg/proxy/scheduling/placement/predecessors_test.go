@@ -2,7 +2,6 @@ package placement
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
 var web = types.NamespacedName{Namespace: "default", Name: "web"}
@@ -66,23 +64,20 @@ func TestAPodWaitsForTheDelegateOfAnEarlierPodOfItsName(t *testing.T) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
 			w.registry.Lose(c1.Target)
 		}, ""},
-		"it was bound before this process began, and deleted by force": {func(w *world, c1 *Target) {
-			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
-			w.Delegates.Released("old")
-		}, ""},
 		"it was bound, and deleted by force": {func(w *world, c1 *Target) {
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
-			w.Delegates.Concluded("old", ProxyBound)
-			w.clock.Step(timeouts.BindingRace)
-			w.Delegates.Concluded("old", ProxyBound) // It has changed.
-			w.Delegates.Released("old")
+			w.Delegates.Released(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "old"}})
 			w.Delegates.Concluded("old", ProxyGone)
 		}, ""},
 		"it was deleted in the moment when it was bound": {func(w *world, c1 *Target) {
+			now := metav1.Now()
 			w.Delegates.Seen(c1, newChaperon("c", "old", ofWeb))
-			w.Delegates.Concluded("old", ProxyBound)
-			w.clock.Step(timeouts.BindingRace - time.Nanosecond)
-			w.Delegates.Released("old")
+			w.Delegates.Released(&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{UID: "old", DeletionTimestamp: &now},
+				Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+					{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now},
+				}},
+			})
 			w.Delegates.Concluded("old", ProxyGone)
 		}, "c1"},
 		"it is the pod's own": {
