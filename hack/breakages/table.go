@@ -65,6 +65,7 @@ const (
 // The promises that breakages break on clusters.
 const (
 	onePerProxy = string(checker.OnePerProxy)
+	runsOnce    = string(checker.RunsOnce)
 	noneLost    = string(checker.NoneLost)
 	endsFirst   = string(checker.EndsFirst)
 	exitCodes   = string(checker.ExitCodes)
@@ -91,6 +92,18 @@ func all() []breakage {
 	return append(all, ofClusters()...)
 }
 
+// unheld is how the code says that a target has no delegate of a proxy.
+const unheld = "t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {"
+
+// unseen has a new leader not see such a delegate elsewhere.
+func unseen() []place {
+	return []place{
+		{placement + "leftover.go", "{ return t.silent(began) })", "{ return true || t.silent(began) })"},
+		{placement + "create.go", "other != nil && Scheduled(known) {", "other == t && Scheduled(known) {"},
+		{placement + "placer.go", "	case other == nil:\n", "	case other == nil, Scheduled(chaperon):\n"},
+	}
+}
+
 // ofClusters are found on real clusters only, or surely there.
 func ofClusters() []breakage {
 	return []breakage{
@@ -103,13 +116,17 @@ func ofClusters() []breakage {
 		},
 		{
 			name: "placed-again", file: placement + "delegates.go", clusters: true,
-			does: "a new leader looks for nothing that the last one placed", rule: onePerProxy,
-			from: "if t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
-			to:   "if true || t.Lost() || !known.living(chaperon) && !known.ending(chaperon) {",
-			also: []place{
-				{placement + "leftover.go", "{ return t.silent(began) })", "{ return true || t.silent(began) })"},
-				{placement + "create.go", "other != nil && Scheduled(known) {", "other == t && Scheduled(known) {"},
-			},
+			does: "a new leader looks for nothing that the last one placed", rule: runsOnce,
+			from: "if " + unheld, to: "if true || " + unheld,
+			also: unseen(),
+		},
+		{
+			name: "second-kept", file: placement + "delegates.go", clusters: true,
+			does: "the same, and no delegate is ended whose proxy is bound elsewhere", rule: onePerProxy,
+			from: "if " + unheld, to: "if true || " + unheld,
+			also: append(unseen(), place{
+				feedback + "decide.go", `case s.proxy.Spec.NodeName != "" || s.proxy`, "case s.proxy",
+			}),
 		},
 		{
 			name: "orphans-stay", file: feedback + "decide.go", clusters: true,

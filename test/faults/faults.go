@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"time"
 
@@ -180,21 +182,43 @@ func killing(name string, leader bool) begin {
 	}
 }
 
-// killingAmid kills the leader of the source while it places pods, and cordons the target's virtual node. The next
-// leader would place again what the last one has placed there, unless it looks.
-func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (end, error) {
+// amidLasts is how long the pods run among which a leader is killed: until the next one has placed some again, were it
+// to do so.
+const amidLasts = time.Minute
+
+// killingAmid kills the leader of the source when the target has delegates of pods that are not bound, and cordons the
+// target's virtual node. The next leader would place these pods again, elsewhere, unless it looks. The target's
+// scheduler is frozen until the leader is dead, so that there are such pods.
+func killingAmid(ctx context.Context, l *lab, r *rand.Rand) (repair end, err error) {
+	thaw, err := freezing(target, "kube-scheduler")(ctx, l, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, thaw(context.WithoutCancel(ctx))) }()
 	for range 8 {
-		if err := l.create(ctx, l.drawTask(r)); err != nil {
+		if err := l.create(ctx, l.task(fmt.Sprintf("task-%08x", r.Uint32()), amidLasts, r.IntN(4))); err != nil {
 			return nil, err
 		}
 	}
-	within := []time.Duration{300 * time.Millisecond, 2 * time.Second}[r.IntN(2)] // Some machines place them at once.
-	wait(ctx, time.Duration(r.Int64N(int64(within))))
-	repair, err := killing(source, true)(ctx, l, r)
-	if err != nil {
+	if err := until(ctx, l.hasUnscheduled); err != nil {
+		return nil, err
+	}
+	if repair, err = killing(source, true)(ctx, l, r); err != nil {
 		return repair, err
 	}
 	return repair, l.kubectl(ctx, "cordon", "admiralty-"+target, "--request-timeout=30s")
+}
+
+// hasUnscheduled returns an error unless the target has a delegate that it has not scheduled.
+func (l *lab) hasUnscheduled(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := l.clusters[target].List(ctx, pods, client.InNamespace(l.namespace)); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+		return errors.New("the target has scheduled all delegates")
+	}
+	return nil
 }
 
 func freezingManager(name string) begin {

@@ -26,6 +26,9 @@ func (i intervals) seen(look int, at time.Time) intervals {
 	return append(i, interval{first: at, last: at, look: look})
 }
 
+// begin reports whether only the last look found that the pod runs.
+func (i intervals) begin() bool { return len(i) == 1 && i[0].first.Equal(i[0].last) }
+
 // meet returns the last time at which both ran.
 func (i intervals) meet(others intervals) (at time.Time, found bool) {
 	for _, a := range i {
@@ -46,18 +49,23 @@ func (h *History) Running(pods map[types.UID]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.looks++
-	var running []*delegate
+	var running, begun []*delegate
 	for uid := range pods {
 		d := h.delegates[uid]
 		if d == nil { // It is none, or the watch has not shown it yet.
 			h.unnamed[uid] = h.unnamed[uid].seen(h.looks, h.now())
 			continue
 		}
-		d.ran = d.ran.seen(h.looks, h.now())
+		if d.ran = d.ran.seen(h.looks, h.now()); d.ran.begin() {
+			begun = append(begun, d)
+		}
 		h.endsFirst(d)
 		running = append(running, d)
 	}
 	h.together(h.now(), running)
+	for _, d := range begun {
+		h.runsOnce(h.now(), d)
+	}
 }
 
 // named judges what a delegate did before the watch showed it for the first time.
@@ -76,6 +84,7 @@ func (h *History) named(uid types.UID, d *delegate) {
 			h.together(at, []*delegate{d, other})
 		}
 	}
+	h.runsOnce(d.ran[0].first, d)
 }
 
 // together judges delegates that ran at the same time.
@@ -101,6 +110,23 @@ func (h *History) together(at time.Time, all []*delegate) {
 		}
 		if len(parents) > 1 && !h.forgotten(at, running) {
 			h.violate(OnePerOrdinal, "%s runs as %s", name, places(running))
+		}
+	}
+}
+
+// runsOnce judges a delegate that has begun to run, if another one of its proxy ran before, and does not any more.
+// Nobody asked for the end of any, the target of the other one did not evict it, and nobody forgot what has happened.
+func (h *History) runsOnce(at time.Time, d *delegate) {
+	if len(h.forgets) > 0 || h.isAllowed(d.parent) {
+		return
+	}
+	for _, before := range h.delegates {
+		if before.parent != d.parent || before.evicted || len(before.ran) == 0 || !before.ran[0].first.Before(at) {
+			continue
+		}
+		both := []*delegate{before, d}
+		if _, met := d.ran.meet(before.ran); !met && !h.excused(at, d.parent, both) {
+			h.violateOf(d.parent, RunsOnce, "%s, one after the other", h.describe(d.parent, both))
 		}
 	}
 }

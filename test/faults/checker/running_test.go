@@ -8,15 +8,69 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestDelegatesThatTheWatchNamesLate(t *testing.T) {
-	look := func(h *History, c *clock, uids ...types.UID) {
-		running := map[types.UID]bool{}
-		for _, uid := range uids {
-			running[uid] = true
-		}
-		h.Running(running)
-		c.at = c.at.Add(time.Second)
+// look finds that some pods run, and takes a second.
+func look(h *History, c *clock, uids ...types.UID) {
+	running := map[types.UID]bool{}
+	for _, uid := range uids {
+		running[uid] = true
 	}
+	h.Running(running)
+	c.at = c.at.Add(time.Second)
+}
+
+func TestAPodRunsOnce(t *testing.T) {
+	first := func(h *History, c *clock) {
+		h.Delegate("c2", "p", pod("d1", made(c.at)))
+		look(h, c, "d1")
+	}
+	second := func(h *History, c *clock) {
+		h.Delegate("c1", "p", pod("d2", made(c.at)))
+		look(h, c, "d2")
+	}
+	check(t, map[string]history{
+		"a second delegate runs": {happens: func(h *History, c *clock) {
+			first(h, c)
+			second(h, c)
+		}, want: RunsOnce},
+		"only the second one ran": {happens: func(h *History, c *clock) {
+			h.Delegate("c2", "p", pod("d1"))
+			second(h, c)
+		}},
+		"the first one begins again": {happens: func(h *History, c *clock) {
+			first(h, c)
+			look(h, c)
+			first(h, c)
+		}},
+		"somebody deleted the first one": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Allow("p", DelegateDeleted)
+			second(h, c)
+		}},
+		"its target evicted the first one": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Delegate("c2", "p", pod("d1", evicted(evictedByTaint, c.at)))
+			second(h, c)
+		}},
+		"the target of the first one was lost": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Away("c2", true)
+			c.at = c.at.Add(lostAfter)
+			second(h, c)
+		}},
+		"the target of the first one was away for a moment": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.Away("c2", true)
+			second(h, c)
+		}, want: RunsOnce},
+		"the source was set back": {happens: func(h *History, c *clock) {
+			first(h, c)
+			h.SetBack("c1", true, c.at)
+			second(h, c)
+		}},
+	})
+}
+
+func TestDelegatesThatTheWatchNamesLate(t *testing.T) {
 	check(t, map[string]history{
 		"a second delegate runs and ends before the watch shows it": {happens: func(h *History, c *clock) {
 			h.Delegate("c1", "p", pod("d1"))
@@ -36,14 +90,14 @@ func TestDelegatesThatTheWatchNamesLate(t *testing.T) {
 			look(h, c, "d2")
 			h.Delegate("c1", "p", pod("d1"))
 			h.Delegate("c2", "p", pod("d2"))
-		}},
+		}, want: RunsOnce},
 		"one runs in a gap of the other": {happens: func(h *History, c *clock) {
 			look(h, c, "d1")
 			look(h, c, "d2")
 			look(h, c, "d1")
 			h.Delegate("c1", "p", pod("d1"))
 			h.Delegate("c2", "p", pod("d2"))
-		}},
+		}, want: RunsOnce},
 		"another pod runs at the same time": {happens: func(h *History, c *clock) {
 			look(h, c, "d1", "d2")
 			h.Delegate("c1", "p", pod("d1"))

@@ -33,6 +33,7 @@ type Rule string
 // The rules.
 const (
 	OnePerProxy    Rule = "at most one delegate of a proxy runs"
+	RunsOnce       Rule = "a delegate begins only if no other one of its proxy ran before"
 	OnePerOrdinal  Rule = "at most one pod of an ordinal of a StatefulSet runs"
 	OnePerFence    Rule = "a fenced pod that waits for long enough is replaced when it has ended"
 	NoneLost       Rule = "no pod goes unless somebody asked for it"
