@@ -141,7 +141,7 @@ func TestTheShortFormHasWhatMatters(t *testing.T) {
 	if !long {
 		t.Error("the target is never away for so long that the source must notice")
 	}
-	for _, name := range missing(drawn) {
+	for _, name := range (options{short: true, rounds: shortRounds}).missing(drawn) {
 		t.Errorf("it has no %q that is surely carried out; it has %v", name, slices.Sorted(maps.Keys(drawn)))
 	}
 }

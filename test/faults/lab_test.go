@@ -337,17 +337,31 @@ func TestTheShortFormHasToCarryOutItsFaults(t *testing.T) {
 	for _, name := range shortFaults()[1:] {
 		done[name] = true
 	}
-	if got := missing(done); !slices.Equal(got, shortFaults()[:1]) {
+	short := options{short: true, rounds: shortRounds}
+	if got := short.missing(done); !slices.Equal(got, shortFaults()[:1]) {
 		t.Errorf("missing are %q", got)
 	}
 	l := &lab{history: checker.NewHistory(time.Now), done: map[string]bool{}, say: t.Logf}
-	if err := (options{short: true}).complete(l, nil); err == nil {
+	if err := short.complete(l, nil); err == nil {
 		t.Error("a short form without faults passes")
 	}
-	if err := (options{}).complete(l, nil); err != nil {
-		t.Errorf("any other run: %v", err)
+	for what, other := range map[string]options{"any other run": {}, "one round": {short: true, rounds: 1}} {
+		if err := other.complete(l, nil); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	if err := (options{short: true}).complete(l, context.Canceled); !errors.Is(err, context.Canceled) {
+	if err := short.complete(l, context.Canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatTheShortFormCouldNotCarryOutComesAgainAlone(t *testing.T) {
+	plans := newShortPlans(shortSeed)
+	for _, name := range shortFaults() {
+		p := plans.again(name)
+		s := p.steps[0]
+		if len(p.steps) != 1 || (s.fault == nil) == (s.operation == nil) || s.name() != name {
+			t.Errorf("%q comes again as %s", name, p)
+		}
 	}
 }

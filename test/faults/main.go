@@ -82,20 +82,23 @@ func (o options) run(ctx context.Context) error {
 	if o.short {
 		plans = newShortPlans(shortSeed)
 	}
-	for played := 0; ctx.Err() == nil && time.Since(began) < o.lasts && (o.rounds == 0 || played < o.rounds); {
+	for played := 0; o.goesOn(ctx, l) && time.Since(began) < o.lasts && (o.rounds == 0 || played < o.rounds); {
 		p := plans.next()
 		if p.round < o.first {
 			continue
 		}
 		played++
-		if err := o.playOne(ctx, l, p, results); errors.Is(err, errInterrupted) {
-			l.say("  interrupted: it does not count")
-		} else if err != nil {
-			l.sayBroken(l.history.Violations())
+		if err := o.playOne(ctx, l, p, results); err != nil {
 			return err
 		}
-		if len(l.history.Violations()) > 0 {
-			break // A broken promise makes the next rounds fail, too.
+	}
+	for range shortTries {
+		left := o.missing(l.done)
+		if len(left) == 0 || !o.goesOn(ctx, l) {
+			break
+		}
+		if err := o.playOne(ctx, l, plans.again(left[0]), results); err != nil {
+			return err
 		}
 	}
 	return o.complete(l, o.finish(context.WithoutCancel(ctx), l, results))
@@ -104,7 +107,7 @@ func (o options) run(ctx context.Context) error {
 // complete returns the error of a run, or an error if the short form did not carry out what it has to, or any run what
 // it drew several times.
 func (o options) complete(l *lab, err error) error {
-	if missing := missing(l.done); err == nil && o.short && o.first <= 1 && len(missing) > 0 {
+	if missing := o.missing(l.done); err == nil && len(missing) > 0 {
 		return fmt.Errorf("the short form did not carry out %q", missing)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.drawn)) {
@@ -131,15 +134,32 @@ func shortFaults() []string {
 	}
 }
 
-// missing returns which faults of the short form were not carried out.
-func missing(done map[string]bool) []string {
+// shortTries is how many rounds the short form has beside its own. Each has one of those faults that it could not carry
+// out before: another fault may have kept it from that.
+const shortTries = 3
+
+// missing returns what the short form has to carry out, and has not. It is nothing if not all of it is played.
+func (o options) missing(done map[string]bool) []string {
+	if !o.short || o.rounds < shortRounds {
+		return nil
+	}
 	return slices.DeleteFunc(shortFaults(), func(name string) bool { return done[name] })
+}
+
+// goesOn reports whether the next round begins. A broken promise makes the next rounds fail, too.
+func (options) goesOn(ctx context.Context, l *lab) bool {
+	return ctx.Err() == nil && len(l.history.Violations()) == 0
 }
 
 func (o options) playOne(ctx context.Context, l *lab, p plan, results *results) error {
 	l.say("%s", p)
 	res, err := l.play(ctx, p)
-	if err != nil {
+	switch {
+	case errors.Is(err, errInterrupted):
+		l.say("  interrupted: it does not count")
+		return nil
+	case err != nil:
+		l.sayBroken(l.history.Violations())
 		return err
 	}
 	if len(l.history.Violations()) > 0 {

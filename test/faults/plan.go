@@ -128,6 +128,26 @@ func (p *plans) nextOfShort(drawn plan) plan {
 	return drawn
 }
 
+// again draws a round with nothing but the fault or operation of a name.
+func (p *plans) again(name string) plan {
+	p.round++
+	s := step{draws: p.draw.Uint64()}
+	for _, f := range append(faults(), settingBack(source), settingBack(target), killingLeader()) {
+		if f.name != name {
+			continue
+		}
+		if s.fault = &f; !f.brief {
+			s.lasts = roundLasts
+		}
+	}
+	for _, o := range append(operations(), drain()) {
+		if o.name == name {
+			s.operation = &o
+		}
+	}
+	return plan{seed: p.seed, round: p.round, steps: []step{s}}
+}
+
 // drain draws a round with nothing but a drain.
 func (*plans) drain(drawn plan) plan {
 	o := drain()

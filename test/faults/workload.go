@@ -24,6 +24,7 @@ const (
 	db     = "db"     // a StatefulSet, scaled, drained
 	fenced = "fenced" // a StatefulSet of one pod, fenced, drained
 	alone  = "alone"  // a Deployment of one pod, fenced, drained
+	pinned = "pinned" // a Deployment of one pod, fenced, which runs only in the target
 	job    = "job"    // pods of Jobs, which finish
 	task   = "task"   // bare pods that finish, or are deleted
 	kept   = "kept"   // bare pods to which nobody does anything
@@ -125,6 +126,10 @@ func (l *lab) createWorkload(ctx context.Context) error {
 		}},
 		&appsv1.Deployment{ObjectMeta: l.meta(alone), Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: selects(alone), Template: tolerating(guarded(alone), patience),
+		}},
+		&appsv1.Deployment{ObjectMeta: l.meta(pinned), Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)), Selector: selects(pinned),
+			Template: inTarget(target, tolerating(guarded(pinned), patience)),
 		}},
 		l.pod("kept-1", inTarget(source, template(kept))),
 		l.pod("kept-2", inTarget(target, template(kept))),

@@ -143,7 +143,7 @@ func (p *proxy) ownedBy(owner *metav1.OwnerReference) {
 		return
 	}
 	p.controlled, p.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
-	p.lasts = p.ordinal && strings.HasSuffix(p.name, "-0") || p.app == "alone"
+	p.lasts = p.ordinal && strings.HasSuffix(p.name, "-0") || p.app == "alone" || p.app == "pinned"
 }
 
 // ProxyGone notes that a pod of the source does not exist any more.
