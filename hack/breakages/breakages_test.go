@@ -43,12 +43,13 @@ func suite(t *testing.T, script string) {
 func TestWhichBreakagesAreMissedOnClusters(t *testing.T) {
 	const passes, fails = "exit 0", `echo "12:00:00 BROKEN: not found: a promise"; exit 1`
 	for name, test := range map[string]struct {
-		suite, unseen, rule string
-		missed              int
+		suite, unseen, rule, orRule string
+		missed                      int
 	}{
 		"the suite notices":                      {suite: fails},
 		"the suite notices what it has to":       {suite: fails, rule: "a promise"},
-		"the suite notices something else":       {suite: fails, rule: "another promise", missed: 1},
+		"the suite notices what may come first":  {suite: fails, rule: "another promise", orRule: "a promise"},
+		"the suite notices something else":       {suite: fails, rule: "another promise", orRule: "a third", missed: 1},
 		"the suite does not notice":              {suite: passes, missed: 1},
 		"the suite does not, and there is a why": {suite: passes, unseen: "it does not look"},
 	} {
@@ -57,7 +58,7 @@ func TestWhichBreakagesAreMissedOnClusters(t *testing.T) {
 			table := []breakage{
 				{
 					name: "x", file: "file.go", from: "right", to: "wrong", clusters: true,
-					unseen: test.unseen, rule: test.rule,
+					unseen: test.unseen, rule: test.rule, orRule: test.orRule,
 				},
 				{name: "y", file: "none.go", test: pods},
 			}

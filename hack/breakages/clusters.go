@@ -44,7 +44,7 @@ func tryOnClusters(ctx context.Context, b breakage) (found bool, text string, er
 	other := ""
 	for line := range strings.Lines(string(output)) {
 		_, what, found := strings.Cut(line, "BROKEN: ")
-		if found && strings.Contains(what, b.rule) {
+		if found && b.breaks(what) {
 			after := time.Since(began).Round(time.Second)
 			return true, fmt.Sprintf("found after %s: %s", after, strings.TrimSpace(what)), nil
 		}

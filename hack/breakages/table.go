@@ -1,6 +1,10 @@
 package main
 
-import "github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+import (
+	"strings"
+
+	"github.com/multicluster-scheduler/multicluster-scheduler/test/faults/checker"
+)
 
 // breakage is one place in which the product is broken on purpose.
 type breakage struct {
@@ -20,8 +24,9 @@ type breakage struct {
 	loss bool
 	// missed says why the simulation does not find the breakage. It is empty if it should.
 	missed string
-	// rule is the promise, as the suite of faults names it, that must be broken. It is empty if any will do.
-	rule string
+	// rule is the promise, as the suite of faults names it, that must be broken, and orRule another one that may be
+	// broken first. If rule is empty, any will do.
+	rule, orRule string
 	// unseen says why the suite of faults does not find the breakage. It is empty if it should.
 	unseen string
 }
@@ -31,6 +36,11 @@ type place struct{ file, from, to string }
 
 // places returns all places of the breakage.
 func (b breakage) places() []place { return append([]place{{b.file, b.from, b.to}}, b.also...) }
+
+// breaks reports whether a line of the suite of faults names the promise that must be broken.
+func (b breakage) breaks(line string) bool {
+	return strings.Contains(line, b.rule) || b.orRule != "" && strings.Contains(line, b.orRule)
+}
 
 // reason returns why a breakage is not found on clusters, or in the simulation. It is empty if it should be found.
 func (b breakage) reason(clusters bool) string {
@@ -171,7 +181,7 @@ func ofClusters() []breakage {
 			name: "renewals-ignored", file: fence + "observer.go", test: fenced, clusters: true,
 			does: "the target takes a source that renews its Lease for silent",
 			from: "(was.clusterID != is.clusterID || was.stamp != is.stamp) {", to: "was.clusterID != is.clusterID {",
-			rule: noneLost,
+			rule: converges, orRule: noneLost, // A fenced pod goes, and the next one does not begin.
 		},
 		{
 			name: "never-lost", file: "pkg/connect/target/health.go", clusters: true,
