@@ -83,19 +83,41 @@ func TestOnlyASourceThatActedInTheLostTimeMustNoticeIt(t *testing.T) {
 		{saved: 1, last: 1, now: 9, fine: true},
 		{saved: 1, last: 5, now: 9, fine: false},
 	} {
-		l := newLab(t, "", &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: target}}, &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "admiralty-leases", Name: "source-1",
-				Annotations: map[string]string{v1alpha1.LabelParentClusterID: "id"},
-			},
-			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("manager"), RenewTime: ptr.To(metav1.NewMicroTime(time.UnixMicro(test.now))),
-			},
-		})
+		l := newLab(t, "", &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: target}}, newHeldLease(time.UnixMicro(test.now)))
 		l.clusters[target] = l.clusters[source]
 		err := l.notice(t.Context(), renewal{"manager", test.saved}, renewal{"manager", test.last})
 		if (err == nil) != test.fine {
 			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// newHeldLease is the Lease of a source in a target.
+func newHeldLease(renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "admiralty-leases", Name: "source-1",
+			Annotations: map[string]string{v1alpha1.LabelParentClusterID: "id"},
+		},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("manager"), RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
+		},
+	}
+}
+
+func TestNothingIsAtRestUntilTheTargetHearsOfTheSource(t *testing.T) {
+	for _, test := range []struct {
+		leases []client.Object
+		fine   bool
+	}{
+		{leases: nil, fine: false},
+		{leases: []client.Object{newHeldLease(time.Now().Add(-20 * time.Second))}, fine: false},
+		{leases: []client.Object{newHeldLease(time.Now().Add(-time.Second))}, fine: true},
+	} {
+		l := newLab(t, "", test.leases...)
+		l.clusters[target] = l.clusters[source]
+		if err := l.sourceRenews(t.Context()); (err == nil) != test.fine {
+			t.Errorf("%v: %v", test.leases, err)
 		}
 	}
 }

@@ -29,6 +29,9 @@ func (l *lab) atRest(ctx context.Context) error {
 	if err := l.managersLead(ctx); err != nil {
 		return err
 	}
+	if err := l.sourceRenews(ctx); err != nil {
+		return err
+	}
 	if err := l.nodesReady(ctx); err != nil {
 		return err
 	}
@@ -59,6 +62,18 @@ func (l *lab) managersLead(ctx context.Context) error {
 		if renewed := lease.Spec.RenewTime; renewed == nil || time.Since(renewed.Time) > leadsWithin {
 			return fmt.Errorf("nobody leads the managers of %s since %v", name, renewed)
 		}
+	}
+	return nil
+}
+
+// renewsWithin is how long ago the source renewed its Lease in the target at most. It does so every five seconds. If
+// its leader dies, the next one begins 15 s after the last renewal.
+const renewsWithin = 12 * time.Second
+
+// sourceRenews returns an error if the target, whose fence counts from the last renewal, has not heard of the source.
+func (l *lab) sourceRenews(ctx context.Context) error {
+	if last := l.lastRenewal(ctx, target); time.Since(time.UnixMicro(last.at)) > renewsWithin {
+		return fmt.Errorf("the source has not renewed its Lease in %s since %v", target, time.UnixMicro(last.at))
 	}
 	return nil
 }

@@ -120,8 +120,8 @@ func (h *History) evicted(uid types.UID, p *proxy) bool {
 }
 
 // fenceEarly is how much sooner a target may stop a delegate than an outage has lasted as long as the fence. The last
-// renewal of the source was some time before the outage. All may be at rest although a new leader has not renewed yet.
-const fenceEarly = 30 * time.Second
+// renewal of the source was up to 12 s before the outage: without one, nothing is at rest.
+const fenceEarly = 15 * time.Second
 
 // mayBeFenced reports whether the target of a fenced proxy may have stopped its delegate, because it had not heard of
 // the source for long enough.
