@@ -234,7 +234,7 @@ func (s *source) watchPods() {
 		DeleteFunc: func(o any) {
 			if pod, ok := objectwatch.Unwrap[*corev1.Pod](o); ok {
 				if pod.Spec.NodeName != "" {
-					s.placer.Delegates.Released(pod.UID)
+					s.placer.Delegates.Released(pod)
 				}
 				s.placer.Delegates.Concluded(pod.UID, placement.ProxyGone)
 			}
