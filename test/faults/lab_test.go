@@ -83,7 +83,8 @@ func TestOnlyASourceThatActedInTheLostTimeMustNoticeIt(t *testing.T) {
 		{saved: 1, last: 1, now: 9, fine: true},
 		{saved: 1, last: 5, now: 9, fine: false},
 	} {
-		l := newLab(t, "", &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: target}}, newHeldLease(time.UnixMicro(test.now)))
+		l := newLab(t, "", &v1alpha1.ClusterTarget{ObjectMeta: metav1.ObjectMeta{Name: target}},
+			newHeldLease(time.UnixMicro(test.now)))
 		l.clusters[target] = l.clusters[source]
 		err := l.notice(t.Context(), renewal{"manager", test.saved}, renewal{"manager", test.last})
 		if (err == nil) != test.fine {
