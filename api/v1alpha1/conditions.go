@@ -13,7 +13,7 @@ const (
 	// version enforces the default.
 	ConditionRestricted = "Restricted"
 	// ConditionSecretUsable is False on a target whose Secret was deleted, or became unusable, while the target was
-	// connected. The connection goes on with the last credentials until these end.
+	// connected. The connection goes on with the last credentials until these end or the leader changes.
 	ConditionSecretUsable = "SecretUsable"
 	// ConditionAwake on a target means that its manager renews its Lease. It is absent if there is no such Lease.
 	ConditionAwake = "Awake"

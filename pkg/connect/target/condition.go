@@ -108,8 +108,8 @@ func unusable(failure metav1.Condition) metav1.Condition {
 		Type:   v1alpha1.ConditionSecretUsable,
 		Status: metav1.ConditionFalse,
 		Reason: failure.Reason,
-		Message: "the connection goes on with the credentials that were in the Secret, until they end: " +
-			failure.Message,
+		Message: "the connection goes on with the credentials that were in the Secret, until they end or " +
+			"the leader changes: " + failure.Message,
 	}
 }
 

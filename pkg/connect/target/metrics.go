@@ -46,7 +46,7 @@ func newMetrics() *metrics {
 		}, []string{"target"}),
 		unusable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "multicluster_scheduler_target_secret_unusable",
-			Help: "Whether the target's Secret is gone or broken, so that a restart ends the connection: 1 or 0.",
+			Help: "Whether the target's Secret is gone or broken, so that a new leader cannot connect: 1 or 0.",
 		}, []string{"target"}),
 		reason: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "multicluster_scheduler_target_reason",

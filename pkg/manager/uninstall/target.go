@@ -19,9 +19,10 @@ import (
 // notice is how long after the manager has stopped all connected sources know it, and place no more pods here.
 const notice = timeouts.SilentWithin + 5*time.Second
 
-// errNoTime says that no PodChaperon was deleted. Helm then keeps the release.
-var errNoTime = errors.New("no time was left to end the delegates of sources: raise uninstall.timeout, and run " +
-	"helm uninstall again")
+// errNoTime says that no PodChaperon was deleted. Helm then keeps the release. It refuses an upgrade of such a release,
+// so a longer time-out is no remedy.
+var errNoTime = errors.New("no time was left to end the delegates of sources: run helm uninstall again; the manager " +
+	"has stopped, so the time now suffices")
 
 // endDelegates ends all delegates in this cluster, and deletes the copies. The manager stopped at the given time.
 func (r *run) endDelegates(ctx context.Context, stopped time.Time) error {
