@@ -35,6 +35,7 @@ type decision struct {
 	create         bool
 	deleteDelegate bool
 	grace          *int64 // of the delegate, in seconds; nil is its own
+	asSeen         bool   // The delegate is not deleted if it has changed.
 	// afterStatus requires that the status was written before the delegate is deleted.
 	afterStatus    bool
 	changeDelegate bool // as the PodChaperon says
@@ -47,7 +48,8 @@ type decision struct {
 // silent for too long.
 func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
-	if grace, ok := translate.EndAsked(chaperon); ok {
+	withdrawn := translate.Withdrawn(chaperon)
+	if grace, ok := translate.EndAsked(chaperon); ok && !(withdrawn && ours && hasNode(pod)) {
 		switch {
 		case pod == nil:
 		case silent:
@@ -55,7 +57,9 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now ti
 		case grace == nil: // The delegate's own also shortens a longer one, which somebody asked for before.
 			grace = atMost(nil, pod, &pod.Spec)
 		}
-		return decideDeletion(chaperon, pod, ours, grace)
+		d := decideDeletion(chaperon, pod, ours, grace)
+		d.asSeen = d.deleteDelegate && withdrawn
+		return d
 	}
 	switch {
 	case fenced(chaperon) || silent && mayBeFenced(chaperon, pod, ours):
@@ -75,6 +79,11 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now ti
 	default:
 		return decideMissing(chaperon, now)
 	}
+}
+
+// hasNode says whether a pod has a node. It runs, then, or will, or has finished.
+func hasNode(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || translate.Finished(pod.Status.Phase)
 }
 
 // decideDeletion deletes first the delegate and then the PodChaperon, because the source requested this by annotation.

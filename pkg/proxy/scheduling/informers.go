@@ -83,7 +83,7 @@ func trim(object any) (any, error) {
 }
 
 // slim keeps only what kube-scheduler's cache and plugins, and ours, read of pods on nodes: labels, affinity, priority,
-// requests.
+// requests, and when the pod was bound.
 func slim(pod *corev1.Pod) {
 	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 	pod.Annotations, pod.OwnerReferences = nil, nil
@@ -94,7 +94,13 @@ func slim(pod *corev1.Pod) {
 		Affinity:      pod.Spec.Affinity,
 		Containers:    []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}},
 	}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	status := corev1.PodStatus{Phase: pod.Status.Phase}
+	if c := translate.PodCondition(pod.Status.Conditions, corev1.PodScheduled); c != nil {
+		status.Conditions = []corev1.PodCondition{
+			{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime},
+		}
+	}
+	pod.Status = status
 }
 
 // nothing is a cluster without objects of a kind.

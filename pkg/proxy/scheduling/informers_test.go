@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/scheduling/placement"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 func TestANewLeaderKnowsWhichProxiesAreBound(t *testing.T) {
@@ -77,6 +78,25 @@ func TestOfABoundProxyIsKeptWhatCountsOnItsNode(t *testing.T) {
 	}
 	if got, want := of(pod), of(whole); got.MilliCPU != want.MilliCPU || got.Memory != want.Memory {
 		t.Errorf("it counts %v, want %v", got, want)
+	}
+}
+
+// TestAProxyThatGoesSaysWhenItWasBound has the object of the informer's event.
+func TestAProxyThatGoesSaysWhenItWasBound(t *testing.T) {
+	for after, want := range map[time.Duration]bool{0: true, time.Minute: false} {
+		bound := metav1.Now()
+		pod := newPod("p", nil)
+		pod.Spec.NodeName, pod.DeletionTimestamp = "n", &metav1.Time{Time: bound.Add(after)}
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound, Message: "m"},
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+		}}
+		if _, err := trim(pod); err != nil || translate.DeletedWhenBound(pod) != want {
+			t.Errorf("deleted %s after it was bound: %+v, error %v", after, pod.Status, err)
+		}
+		if c := pod.Status.Conditions; len(c) != 1 || c[0].Message != "" {
+			t.Errorf("it keeps %v", c)
+		}
 	}
 }
 

@@ -189,7 +189,7 @@ func TestAStaleRequestToEndADelegateIsRefused(t *testing.T) {
 	pod := waitForDelegate(t, c)
 	seen := env.Get(t, target, c).DeepCopy()
 	runDelegate(t, c, pod)
-	if err := ending.AskAsSeen(t.Context(), target.Client, seen); !apierrors.IsConflict(err) {
+	if err := ending.Withdraw(t.Context(), target.Client, seen); !apierrors.IsConflict(err) {
 		t.Errorf("asking for the end of a PodChaperon that has changed: %v, want a conflict", err)
 	}
 	another := seen.DeepCopy()
@@ -197,7 +197,7 @@ func TestAStaleRequestToEndADelegateIsRefused(t *testing.T) {
 	if err := ending.Ask(t.Context(), target.Client, another, ""); !apierrors.IsInvalid(err) {
 		t.Errorf("asking for the end of another PodChaperon: %v, want that the UID is immutable", err)
 	}
-	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, c)))
+	env.Must(t, ending.Ask(t.Context(), target.Client, env.Get(t, target, c), ""))
 	env.WaitFor(t, target, pod, func(pod *corev1.Pod) error {
 		if pod.DeletionTimestamp == nil {
 			return errors.New("the delegate is not being deleted")

@@ -79,7 +79,7 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	orphaned, orphan := run(t, c2, "orphaned")
 	unbound := createProxy(t, c2, "unbound")
 	withdrawn := createChaperon(t, unbound, c2)
-	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, withdrawn))) // as placement does
+	env.Must(t, ending.Withdraw(t.Context(), target.Client, env.Get(t, target, withdrawn))) // as placement does
 	env.Delete(t, source, proxy)
 	env.Delete(t, source, orphaned, force)
 	waitForEnding(t, c, "")
