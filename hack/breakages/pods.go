@@ -217,6 +217,11 @@ func ofFeedback() []breakage {
 func ofChaperon() []breakage {
 	return []breakage{
 		{
+			name: "withdrawn-too-late", file: chaperon + "decide.go", test: pods,
+			does: "a delegate that was withdrawn is ended although it has a node by now",
+			from: "ok && !(withdrawn && ours && hasNode(pod)) {", to: "ok {",
+		},
+		{
 			name: "chaperon-goes-first", file: chaperon + "decide.go", test: pods,
 			does: "the PodChaperon is deleted before its delegate has ended",
 			from: "	d := decision{status: withAnnotations(pod, ifWorth",

@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -361,8 +362,9 @@ func (w *supply) heal() {
 	}
 	w.rest()
 	var err error
+	turns := rand.New(rand.NewPCG(1, 2))
 	for range 120 {
-		w.goAhead(2000)
+		w.goAhead(2000, turns)
 		if err = w.unsettled(); err == nil || w.failed() != nil {
 			return
 		}
@@ -373,13 +375,14 @@ func (w *supply) heal() {
 }
 
 // goAhead does what goes on by itself, at most so many steps of it. Each part gets its turn: two that undo what the
-// other does must not keep a third from what ends this.
-func (w *supply) goAhead(steps int) {
-	for i := range steps {
+// other does must not keep a third from what ends this. The turns are drawn, because parts take turns themselves: pods
+// try one target after the other.
+func (w *supply) goAhead(steps int, turns *rand.Rand) {
+	for range steps {
 		all := w.progress()
 		if len(all) == 0 || w.failed() != nil {
 			return
 		}
-		w.do(all[i%len(all)])
+		w.do(all[turns.IntN(len(all))])
 	}
 }
