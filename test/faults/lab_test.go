@@ -107,6 +107,8 @@ func newHeldLease(renewed time.Time) *coordinationv1.Lease {
 }
 
 func TestNothingIsAtRestUntilTheTargetHearsOfTheSource(t *testing.T) {
+	ofADeletedSource := newHeldLease(time.Now().Add(-time.Hour))
+	ofADeletedSource.Name = "a-source"
 	for _, test := range []struct {
 		leases []client.Object
 		fine   bool
@@ -114,6 +116,7 @@ func TestNothingIsAtRestUntilTheTargetHearsOfTheSource(t *testing.T) {
 		{leases: nil, fine: false},
 		{leases: []client.Object{newHeldLease(time.Now().Add(-20 * time.Second))}, fine: false},
 		{leases: []client.Object{newHeldLease(time.Now().Add(-time.Second))}, fine: true},
+		{leases: []client.Object{ofADeletedSource, newHeldLease(time.Now().Add(-time.Second))}, fine: true},
 	} {
 		l := newLab(t, "", test.leases...)
 		l.clusters[target] = l.clusters[source]

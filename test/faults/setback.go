@@ -65,13 +65,14 @@ func (l *lab) lastRenewal(ctx context.Context, name string) renewal {
 	if name != target || l.clusters[name].List(ctx, leases, client.InNamespace("admiralty-leases")) != nil {
 		return renewal{}
 	}
+	var last renewal // The Leases of sources that were deleted stay.
 	for _, lease := range leases.Items {
-		if lease.Annotations[v1alpha1.LabelParentClusterID] != "" {
-			at := ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})
-			return renewal{ptr.Deref(lease.Spec.HolderIdentity, ""), at.UnixMicro()}
+		at := ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).UnixMicro()
+		if lease.Annotations[v1alpha1.LabelParentClusterID] != "" && at > last.at {
+			last = renewal{ptr.Deref(lease.Spec.HolderIdentity, ""), at}
 		}
 	}
-	return renewal{}
+	return last
 }
 
 // notice accepts that the target was set back, or returns nil if the source need not notice and acts there again.

@@ -28,8 +28,8 @@ type facts struct {
 	// the target returns, one of the two delegates ends.
 	away map[types.UID]map[*kubernetes]bool
 	// first are the delegates whose containers started first, by their proxies. mayRunAgain are the proxies that may
-	// have another one: those that away had. Or a target's manager was silent, so the garbage collector ended a delegate
-	// that was withdrawn, which may have started.
+	// have another one: those that away had. Or a target's manager was silent, so the garbage collector ended a
+	// delegate that was withdrawn, which may have started.
 	first       map[types.UID]types.UID
 	mayRunAgain map[types.UID]bool
 	// phases are the last phases of proxies, and codes their exit codes.
@@ -64,15 +64,7 @@ func parentOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alph
 // targetChanged notes which pods are delegates, and checks that none is made again that has finished.
 func (w *world) targetChanged(k *cluster, now change) {
 	if c, ok := now.after.(*v1alpha1.PodChaperon); ok {
-		if c.Status.Phase == corev1.PodRunning && !w.forgot(k, c) {
-			w.facts.ran[c.UID] = true
-		}
-		if finished(c.Status.Phase) && !lost(c) && !w.forgot(k, c) {
-			w.facts.done[c.UID] = true
-		}
-		if translate.Withdrawn(c) && slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents) {
-			w.facts.mayRunAgain[parentOf(c)] = true
-		}
+		w.chaperonChanged(k, c)
 	}
 	pod := asPod(now.after)
 	if pod == nil {
@@ -91,6 +83,19 @@ func (w *world) targetChanged(k *cluster, now change) {
 		w.violate("delegate %s was made again, which was to run once", pod.Name)
 	}
 	w.facts.delegates[pod.UID] = made
+}
+
+// chaperonChanged notes what the target's manager shows, and who ends a delegate that was withdrawn.
+func (w *world) chaperonChanged(k *cluster, c *v1alpha1.PodChaperon) {
+	if c.Status.Phase == corev1.PodRunning && !w.forgot(k, c) {
+		w.facts.ran[c.UID] = true
+	}
+	if finished(c.Status.Phase) && !lost(c) && !w.forgot(k, c) {
+		w.facts.done[c.UID] = true
+	}
+	if translate.Withdrawn(c) && slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents) {
+		w.facts.mayRunAgain[parentOf(c)] = true
+	}
 }
 
 // forgot says whether a target that was set back has forgotten that the delegate runs, or has finished. Its manager may

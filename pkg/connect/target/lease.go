@@ -29,8 +29,10 @@ const (
 	// checksPerSummary is how many health checks of a target that is held are answered by its renewals, and one by its
 	// ClusterSummary.
 	checksPerSummary = 6
-	// leaseInterval is how often a Lease is looked for in a target that had none: its manager may be updated.
-	leaseInterval = time.Minute
+	// leaseInterval is how often a Lease is looked for in a target that had none: its manager may be updated. Or
+	// somebody deleted the namespace of Leases. When it is there again, the target makes the Lease within 30 s, and
+	// fences after a minute.
+	leaseInterval = 15 * time.Second
 	maxHolder     = 80
 )
 
