@@ -88,7 +88,7 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Minute))
 	report(t, c, corev1.PodRunning) // The workers look again.
 	report(t, orphan, corev1.PodRunning)
-	report(t, withdrawn, corev1.PodRunning)
+	report(t, withdrawn, corev1.PodPending) // It has no node: one that runs would stay.
 	for _, c := range []*v1alpha1.PodChaperon{c, orphan, withdrawn} {
 		waitForCollection(t, c)
 	}
