@@ -101,9 +101,6 @@ const (
 	// AnnotationDeletionGracePeriod on a PodChaperon makes the target delete the delegate, and then the PodChaperon.
 	// The value is the grace period in seconds; if it is empty, the delegate's own applies.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"
-	// AnnotationUnlessScheduled beside AnnotationDeletionGracePeriod says that the target must not delete a delegate
-	// that has a node. The request is then void. Its value is empty.
-	AnnotationUnlessScheduled = prefix + "unless-scheduled"
 
 	// AnnotationRevision on a PodChaperon says of which state of the proxy it was made: the number of changes since it
 	// was created, a hyphen, and a hash of what may change in the proxy. A delegate has the revision that was applied

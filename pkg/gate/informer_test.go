@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // server lists one list, and watches whatever the test sends. If lagging is not nil, it is what the watch cache has.
@@ -242,9 +241,6 @@ func TestACacheShowsWhetherADelegateIsToEnd(t *testing.T) {
 		"nobody asked":         {annotations: map[string]string{"other": ""}},
 		"its own grace period": {map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}, "", true},
 		"another grace period": {map[string]string{v1alpha1.AnnotationDeletionGracePeriod: "30"}, "30", true},
-		"a withdrawal": {map[string]string{
-			v1alpha1.AnnotationDeletionGracePeriod: "", v1alpha1.AnnotationUnlessScheduled: strings.Repeat("3", 1000),
-		}, "", true},
 		"a value without bound": {
 			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: strings.Repeat("3", 1000)},
 			strings.Repeat("3", maxGrace), true,
@@ -257,9 +253,6 @@ func TestACacheShowsWhetherADelegateIsToEnd(t *testing.T) {
 			got, asked := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
 			if got != test.want || asked != test.asked {
 				t.Errorf("got %q (asked %t), want %q (asked %t)", got, asked, test.want, test.asked)
-			}
-			if translate.Withdrawn(chaperon) != (name == "a withdrawal") {
-				t.Errorf("annotations %v", chaperon.Annotations)
 			}
 		})
 	}

@@ -57,9 +57,6 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
 		annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace[:min(len(grace), maxGrace)]
 	}
-	if translate.Withdrawn(chaperon) {
-		annotations[v1alpha1.AnnotationUnlessScheduled] = ""
-	}
 	if fence, ok := chaperon.Annotations[v1alpha1.AnnotationFenceAfter]; ok {
 		annotations[v1alpha1.AnnotationFenceAfter] = fence[:min(len(fence), maxGrace)]
 	}

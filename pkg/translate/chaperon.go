@@ -190,7 +190,6 @@ func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 func delegateOf(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 	annotations := maps.Clone(chaperon.Annotations)
 	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)
-	delete(annotations, v1alpha1.AnnotationUnlessScheduled)
 	delete(annotations, v1alpha1.AnnotationProof)
 	delete(annotations, v1alpha1.AnnotationFenceAfter)
 	delete(annotations, v1alpha1.AnnotationKeepsLabels)

@@ -11,13 +11,9 @@ import (
 
 // EndAsked says whether a source asked the target's manager to end the delegate of a PodChaperon, and the grace period
 // in seconds, or nil for the delegate's own. An invalid value, which somebody wrote by hand, asks for nothing: a grace
-// period that nobody understands might be a longer one. So the source asks again, and everybody agrees. A withdrawal
-// asks for nothing once the status shows that the delegate has a node: it came too late.
+// period that nobody understands might be a longer one. So the source asks again, and everybody agrees.
 func EndAsked(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 	value, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
-	if Withdrawn(chaperon) && showsNode(&chaperon.Status) {
-		return nil, false
-	}
 	if value == "" {
 		return nil, ok
 	}
@@ -28,32 +24,9 @@ func EndAsked(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 	return &seconds, true
 }
 
-// Withdrawn says whether the end of the delegate is asked for only if it has no node. See
-// v1alpha1.AnnotationUnlessScheduled.
-func Withdrawn(chaperon *v1alpha1.PodChaperon) bool {
-	_, withdrawn := chaperon.Annotations[v1alpha1.AnnotationUnlessScheduled]
-	return withdrawn
-}
-
-// showsNode says whether a PodChaperon's status shows a delegate that has a node, and that nobody deleted.
-func showsNode(status *corev1.PodStatus) bool {
-	if lost := PodCondition(status.Conditions, v1alpha1.ConditionDelegate); lost != nil &&
-		lost.Status == corev1.ConditionFalse {
-		return false
-	}
-	return Scheduled(status)
-}
-
-// Scheduled says whether the status is that of a pod that has a node.
-func Scheduled(status *corev1.PodStatus) bool {
-	c := PodCondition(status.Conditions, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionTrue || status.Phase != "" && status.Phase != corev1.PodPending
-}
-
 // DeletedWhenBound says whether a bound pod that is deleted, or gone, may have been deleted in the moment when it was
 // bound: see timeouts.BindingRace. Then nobody need have used force, although its grace period is 0. The times are both
-// of the pod's API server. A pod that runs, or whose end shows that it ran, was bound long enough before, unless a
-// webhook of others takes its time with the deletion.
+// of the pod's API server. A pod that runs, or whose end shows that it ran, was bound long enough before.
 func DeletedWhenBound(pod *corev1.Pod) bool {
 	scheduled := PodCondition(pod.Status.Conditions, corev1.PodScheduled)
 	if pod.Status.Phase != corev1.PodPending || scheduled == nil || scheduled.Status != corev1.ConditionTrue {

@@ -37,41 +37,6 @@ func TestWhetherTheEndOfADelegateIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAWithdrawalIsVoidOnceTheDelegateHasANode(t *testing.T) {
-	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus) corev1.PodCondition {
-		return corev1.PodCondition{Type: kind, Status: status}
-	}
-	bound := condition(corev1.PodScheduled, corev1.ConditionTrue)
-	for name, test := range map[string]struct {
-		status corev1.PodStatus
-		asked  bool
-	}{
-		"nothing is known": {corev1.PodStatus{}, true},
-		"it has no node": {corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
-			condition(corev1.PodScheduled, corev1.ConditionFalse),
-		}}, true},
-		"it has a node": {
-			corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{bound}}, false,
-		},
-		"it runs":         {corev1.PodStatus{Phase: corev1.PodRunning}, false},
-		"it has finished": {corev1.PodStatus{Phase: corev1.PodSucceeded}, false},
-		"somebody else deletes it": {corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
-			bound, condition(v1alpha1.ConditionDelegate, corev1.ConditionFalse),
-		}}, true},
-	} {
-		for _, withdrawn := range []bool{true, false} {
-			chaperon := &v1alpha1.PodChaperon{Status: test.status}
-			chaperon.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}
-			if withdrawn {
-				chaperon.Annotations[v1alpha1.AnnotationUnlessScheduled] = ""
-			}
-			if _, asked := EndAsked(chaperon); asked != (test.asked || !withdrawn) {
-				t.Errorf("%s, withdrawn: %t: asked %t", name, withdrawn, asked)
-			}
-		}
-	}
-}
-
 func TestAPodIsDeletedWhenItIsBound(t *testing.T) {
 	bound := metav1.Now()
 	unbound := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }

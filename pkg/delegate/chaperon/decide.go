@@ -35,7 +35,6 @@ type decision struct {
 	create         bool
 	deleteDelegate bool
 	grace          *int64 // of the delegate, in seconds; nil is its own
-	asSeen         bool   // The delegate is not deleted if it has changed.
 	// afterStatus requires that the status was written before the delegate is deleted.
 	afterStatus    bool
 	changeDelegate bool // as the PodChaperon says
@@ -48,8 +47,15 @@ type decision struct {
 // silent for too long.
 func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
-	if grace, ok := translate.EndAsked(chaperon); ok && (!ours || !tooLate(chaperon, pod)) {
-		return decideDeletion(chaperon, pod, ours, endWithin(grace, chaperon, pod, silent))
+	if grace, ok := translate.EndAsked(chaperon); ok {
+		switch {
+		case pod == nil:
+		case silent:
+			grace = atMost(grace, pod, &chaperon.Spec)
+		case grace == nil: // The delegate's own also shortens a longer one, which somebody asked for before.
+			grace = atMost(nil, pod, &pod.Spec)
+		}
+		return decideDeletion(chaperon, pod, ours, grace)
 	}
 	switch {
 	case fenced(chaperon) || silent && mayBeFenced(chaperon, pod, ours):
@@ -71,27 +77,6 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now ti
 	}
 }
 
-// tooLate says whether the source withdrew the delegate, which has a node by now. It runs, then, or will, or has
-// finished.
-func tooLate(chaperon *v1alpha1.PodChaperon, delegate *corev1.Pod) bool {
-	hasNode := delegate.Spec.NodeName != "" || translate.Finished(delegate.Status.Phase)
-	return translate.Withdrawn(chaperon) && hasNode
-}
-
-// endWithin returns the grace period of a delegate, for which the source asked for this one.
-func endWithin(asked *int64, chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool) *int64 {
-	switch {
-	case pod == nil:
-		return asked
-	case silent:
-		return atMost(asked, pod, &chaperon.Spec)
-	case asked == nil: // The delegate's own also shortens a longer one, which somebody asked for before.
-		return atMost(nil, pod, &pod.Spec)
-	default:
-		return asked
-	}
-}
-
 // decideDeletion deletes first the delegate and then the PodChaperon, because the source requested this by annotation.
 func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, grace *int64) decision {
 	if !ours {
@@ -100,7 +85,7 @@ func decideDeletion(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours bool, 
 	d := decision{status: withAnnotations(pod, ifWorthWriting(chaperon, pod.Status.DeepCopy()))}
 	if pod.DeletionTimestamp == nil ||
 		grace != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > *grace {
-		d.deleteDelegate, d.grace, d.asSeen = true, grace, translate.Withdrawn(chaperon)
+		d.deleteDelegate, d.grace = true, grace
 	}
 	return d
 }

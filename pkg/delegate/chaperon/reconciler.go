@@ -173,12 +173,7 @@ func (r *Reconciler) carryOut(
 		}
 	}
 	if d.deleteDelegate {
-		exactly := metav1.Preconditions{UID: &pod.UID}
-		if d.asSeen {
-			exactly.ResourceVersion = &pod.ResourceVersion
-		}
-		options := &client.DeleteOptions{GracePeriodSeconds: d.grace, Preconditions: &exactly}
-		if err := r.deleteObject(ctx, pod, options); err != nil {
+		if err := r.deleteObject(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the delegate: %w", err)
 		}
 	}
@@ -309,13 +304,12 @@ func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodC
 	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, false, r.clock.Now()))
 }
 
-// deleteObject deletes this very object, and never another one of the same name. Preconditions among the options
-// count, too.
+// deleteObject deletes this very object, and never another one of the same name.
 func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	uid := object.GetUID()
-	err := r.client.Delete(ctx, object, append([]client.DeleteOption{client.Preconditions{UID: &uid}}, options...)...)
+	err := r.client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)
 	if apierrors.IsConflict(err) {
-		return nil // Another object of that name, or another state of it; the event follows.
+		return nil // Another object of that name; its event follows.
 	}
 	return client.IgnoreNotFound(err)
 }

@@ -17,12 +17,8 @@ import (
 func TestARequestToEndADelegateNamesTheChaperonThatWasSeen(t *testing.T) {
 	seen := &v1alpha1.PodChaperon{}
 	seen.UID, seen.ResourceVersion = "u1", "7"
-	annotation := map[string]any{
-		v1alpha1.AnnotationDeletionGracePeriod: "30", v1alpha1.AnnotationUnlessScheduled: nil,
-	}
-	withdrawal := map[string]any{
-		v1alpha1.AnnotationDeletionGracePeriod: "", v1alpha1.AnnotationUnlessScheduled: "",
-	}
+	annotation := map[string]any{v1alpha1.AnnotationDeletionGracePeriod: "30"}
+	own := map[string]any{v1alpha1.AnnotationDeletionGracePeriod: ""}
 	for name, test := range map[string]struct {
 		ask      func(client.Client) error
 		metadata map[string]any
@@ -32,8 +28,8 @@ func TestARequestToEndADelegateNamesTheChaperonThatWasSeen(t *testing.T) {
 			map[string]any{"uid": "u1", "annotations": annotation},
 		},
 		"only as seen": {
-			func(c client.Client) error { return Withdraw(t.Context(), c, seen) },
-			map[string]any{"uid": "u1", "resourceVersion": "7", "annotations": withdrawal},
+			func(c client.Client) error { return AskAsSeen(t.Context(), c, seen) },
+			map[string]any{"uid": "u1", "resourceVersion": "7", "annotations": own},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,28 +30,19 @@ func Begun(chaperon *v1alpha1.PodChaperon) bool {
 // Ask asks the target's manager to end the delegate of this very PodChaperon. The grace period is in seconds, or empty
 // for the delegate's own. The API server answers that the UID is immutable if another PodChaperon is in its place.
 func Ask(ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaperon, grace string) error {
-	return ask(ctx, target, chaperon, map[string]any{"annotations": map[string]any{
-		v1alpha1.AnnotationDeletionGracePeriod: grace,
-		v1alpha1.AnnotationUnlessScheduled:     nil,
-	}})
+	return ask(ctx, target, chaperon, grace, map[string]any{})
 }
 
-// Withdraw asks for the end of a delegate that has no node, with its own grace period, unless the PodChaperon has
-// changed. The API server answers with a conflict then. If the delegate gets a node before the target's manager ends
-// it, the request is void: Asked says so when the PodChaperon shows the node. Managers of earlier versions end it.
-func Withdraw(ctx context.Context, target client.Client, seen *v1alpha1.PodChaperon) error {
-	return ask(ctx, target, seen, map[string]any{
-		"resourceVersion": seen.ResourceVersion,
-		"annotations": map[string]any{
-			v1alpha1.AnnotationDeletionGracePeriod: "",
-			v1alpha1.AnnotationUnlessScheduled:     "",
-		},
-	})
+// AskAsSeen asks the same, with the delegate's own grace period, unless the PodChaperon has changed. The API server
+// answers with a conflict then.
+func AskAsSeen(ctx context.Context, target client.Client, seen *v1alpha1.PodChaperon) error {
+	return ask(ctx, target, seen, "", map[string]any{"resourceVersion": seen.ResourceVersion})
 }
 
 func ask(
-	ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaperon, metadata map[string]any,
+	ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaperon, grace string, metadata map[string]any,
 ) error {
+	metadata["annotations"] = map[string]any{v1alpha1.AnnotationDeletionGracePeriod: grace}
 	data, err := patch.Merge(chaperon.UID, metadata, nil)
 	if err != nil {
 		return fmt.Errorf("asking for the end of a delegate: %w", err)

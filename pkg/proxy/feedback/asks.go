@@ -16,16 +16,14 @@ type ask struct {
 	chaperon types.UID
 	parent   types.UID // of the PodChaperon, or empty if the proxy may get another one
 	grace    string    // as in ending
-	// withdrawn says that the request is void once the delegate has a node.
-	withdrawn bool
-	at        time.Time
+	at       time.Time
 }
 
 // askFor returns what is remembered of a request.
 func askFor(e ending, now time.Time) ask {
-	a := ask{chaperon: e.chaperon.UID, grace: e.grace, withdrawn: e.withdrawn, at: now}
-	if !e.withdrawn {
-		a.parent = gate.ParentOf(e.chaperon).UID
+	a := ask{chaperon: e.chaperon.UID, parent: gate.ParentOf(e.chaperon).UID, grace: e.grace, at: now}
+	if e.withdrawn {
+		a.parent = ""
 	}
 	return a
 }

@@ -194,9 +194,7 @@ func (p *plan) endIfAsked(s state, c *v1alpha1.PodChaperon) {
 
 // end adds the ending to the plan, unless it is under way.
 func (p *plan) end(s state, e ending) {
-	i := slices.IndexFunc(s.asked, func(a ask) bool {
-		return a.chaperon == e.chaperon.UID && a.grace == e.grace && a.withdrawn == e.withdrawn
-	})
+	i := slices.IndexFunc(s.asked, func(a ask) bool { return a.chaperon == e.chaperon.UID && a.grace == e.grace })
 	if e.chaperon.DeletionTimestamp != nil && (i >= 0 || e.grace == "") {
 		return
 	}
@@ -208,7 +206,7 @@ func (p *plan) end(s state, e ending) {
 		e.overdue = true
 	}
 	shown, asked := asking.Asked(e.chaperon)
-	e.asked = asked && shown == e.grace && (e.withdrawn || !translate.Withdrawn(e.chaperon))
+	e.asked = asked && shown == e.grace
 	p.endings = append(p.endings, e)
 	p.waitFor(managerPatience)
 }

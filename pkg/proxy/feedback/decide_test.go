@@ -87,16 +87,6 @@ func toEnd(grace string) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace }
 }
 
-// unscheduled makes the request for an end a withdrawal. The delegate has no node.
-func unscheduled(c *v1alpha1.PodChaperon) {
-	c.Annotations[v1alpha1.AnnotationUnlessScheduled], c.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
-}
-
-// tooLate makes the request for an end a withdrawal. The delegate runs.
-func tooLate(c *v1alpha1.PodChaperon) {
-	c.Annotations[v1alpha1.AnnotationUnlessScheduled], c.Status = "", corev1.PodStatus{Phase: corev1.PodRunning}
-}
-
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
 }
@@ -323,25 +313,8 @@ func TestDecide(t *testing.T) {
 			want: ends("c1, asked, withdrawn"),
 		},
 		"a chaperon that placement withdrew and nobody ends is left to the garbage collector": {
-			proxy:     proxy(boundTo("")),
-			chaperons: chaperons{chaperon(toEnd(""), unscheduled)},
-			asked:     []ask{{chaperon: "c1", withdrawn: true, at: time.Unix(2000, 0).Add(-managerPatience)}},
-			want:      ends("c1, asked, withdrawn, overdue"),
-		},
-		"a chaperon that placement withdrew too late is not ended": {
-			proxy:     proxy(boundTo("")),
-			chaperons: chaperons{chaperon(toEnd(""), tooLate)},
-		},
-		"a chaperon that placement withdrew is ended for good if the proxy is bound elsewhere": {
-			proxy: proxy(boundTo("another")), chaperons: chaperons{chaperon(toEnd(""), unscheduled)},
-			asked: []ask{{chaperon: "c1", withdrawn: true, at: time.Unix(2000, 0).Add(-managerPatience)}},
-			want:  ends("c1"),
-		},
-		"a chaperon that placement withdrew too late is ended for good with its proxy": {
-			proxy:     proxy(terminating(30)),
-			chaperons: chaperons{chaperon(toEnd(""), tooLate)},
-			asked:     []ask{{chaperon: "c1", withdrawn: true, at: time.Unix(2000, 0).Add(-managerPatience)}},
-			want:      ends("c1"),
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))}, asked: asked("", managerPatience),
+			want: ends("c1, asked, withdrawn, overdue"),
 		},
 		"a proxy whose delegate was fenced goes, and the delegate may still be ending": {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateFenced, "silence"))},

@@ -82,7 +82,9 @@ func Finished(chaperon *v1alpha1.PodChaperon) bool {
 
 // Scheduled says whether the delegate has a node.
 func Scheduled(chaperon *v1alpha1.PodChaperon) bool {
-	return translate.Scheduled(&chaperon.Status)
+	status := &chaperon.Status
+	c := translate.PodCondition(status.Conditions, corev1.PodScheduled)
+	return c != nil && c.Status == corev1.ConditionTrue || status.Phase != "" && status.Phase != corev1.PodPending
 }
 
 // patience is how long a target has to schedule the delegate.

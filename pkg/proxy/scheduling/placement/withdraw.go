@@ -67,7 +67,7 @@ func withdrawing(refused *RefusedError, cause error) error {
 func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
 	if !refusedThere(seen) {
 		return timeouts.Within(ctx, func(ctx context.Context) error {
-			return client.IgnoreNotFound(ending.Withdraw(ctx, t.Client, seen))
+			return client.IgnoreNotFound(ending.AskAsSeen(ctx, t.Client, seen))
 		})
 	}
 	p.Delegates.setWithdrawn(ProxyUID(seen), seen.UID, true)
@@ -79,9 +79,9 @@ func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 	return err
 }
 
-// awaitEnd returns the refusal when the discarded PodChaperon can have no delegate any more: at once if it had none. It
-// returns nil if the delegate got a node before the target's manager ended it. As everywhere, a target that is lost
-// does not hold its pods. The wait for it ends with an error, within another time-out.
+// awaitEnd returns the refusal when the discarded PodChaperon can have no delegate any more: at once if it had none. As
+// everywhere, a target that is lost does not hold its pods. The wait for it ends with an error, within another
+// time-out.
 func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *RefusedError) error {
 	if refusedThere(seen) {
 		return refusal
@@ -89,15 +89,12 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 	timer := p.clock.NewTimer(p.timeout)
 	defer timer.Stop()
 	for {
-		now, deleted := p.Delegates.latest(w, seen)
-		said, _ := read(now)
+		_, deleted := p.Delegates.latest(w, seen)
 		switch {
 		case p.Delegates.proxyState(w) != proxyPending:
 			return &ConcludedError{}
 		case deleted:
 			return refusal
-		case said == scheduled:
-			return nil
 		}
 		select {
 		case <-w.news:
