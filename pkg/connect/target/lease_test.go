@@ -120,3 +120,12 @@ func TestSilenceIsSeenInALeaseThatIsRead(t *testing.T) {
 		}
 	}
 }
+
+// TestALostLeaseIsFoundBeforeTheTargetFences has the time in which the target makes a lost Lease again: see lastRetry
+// in package grants.
+func TestALostLeaseIsFoundBeforeTheTargetFences(t *testing.T) {
+	const madeAgain = 30 * time.Second
+	if madeAgain+leaseInterval+timeouts.Request > timeouts.FenceLeast {
+		t.Errorf("a source may look for its Lease after %s", madeAgain+leaseInterval)
+	}
+}
