@@ -101,6 +101,9 @@ const (
 	// AnnotationDeletionGracePeriod on a PodChaperon makes the target delete the delegate, and then the PodChaperon.
 	// The value is the grace period in seconds; if it is empty, the delegate's own applies.
 	AnnotationDeletionGracePeriod = prefix + "deletion-grace-period-seconds"
+	// AnnotationWithdrawn on a PodChaperon makes the target delete the delegate if it has no node, and then the
+	// PodChaperon. Once the delegate has a node, the annotation means nothing. Its value is empty.
+	AnnotationWithdrawn = prefix + "withdrawn"
 
 	// AnnotationRevision on a PodChaperon says of which state of the proxy it was made: the number of changes since it
 	// was created, a hyphen, and a hash of what may change in the proxy. A delegate has the revision that was applied
@@ -154,6 +157,9 @@ const (
 	// AnnotationChanges on the Lease of the target's manager says that its version applies changes of PodChaperons to
 	// their delegates. Its value is empty.
 	AnnotationChanges = prefix + "applies-changes"
+	// AnnotationWithdraws on the Lease of the target's manager says that its version knows AnnotationWithdrawn. Its
+	// value is empty.
+	AnnotationWithdraws = prefix + "withdraws"
 	// AnnotationNextHolder on the Lease of the source's leader, in the source, is the holder to which that leader left
 	// the Leases in targets when it stopped. The next leader takes them over at once.
 	AnnotationNextHolder = prefix + "next-holder"

@@ -98,7 +98,7 @@ func ofWithdrawal() []breakage {
 		{
 			name: "withdraws-by-deletion", file: placement + "withdraw.go", test: pods,
 			does: "a withdrawal deletes the PodChaperon in place of asking for the end of its delegate",
-			from: "return client.IgnoreNotFound(ending.AskAsSeen(ctx, t.Client, seen))",
+			from: "return client.IgnoreNotFound(ending.Withdraw(ctx, t.Target, seen))",
 			to: "return remove(ctx, t, seen, client.Preconditions{UID: &seen.UID, " +
 				"ResourceVersion: &seen.ResourceVersion}, " +
 				"client.PropagationPolicy(metav1.DeletePropagationForeground))",
@@ -106,7 +106,7 @@ func ofWithdrawal() []breakage {
 		{
 			name: "ask-without-version", file: "pkg/proxy/ending/ending.go", test: pods,
 			does: "a withdrawal is requested without the resource version",
-			from: `map[string]any{"resourceVersion": seen.ResourceVersion}`, to: `map[string]any{}`,
+			from: "		\"resourceVersion\": seen.ResourceVersion,\n", to: "",
 		},
 		{
 			name: "ask-without-uid", file: "pkg/patch/patch.go", test: pods,
@@ -216,6 +216,17 @@ func ofFeedback() []breakage {
 
 func ofChaperon() []breakage {
 	return []breakage{
+		{
+			name: "withdrawn-too-late", file: chaperon + "decide.go", test: pods,
+			does: "a delegate that was withdrawn is ended although it has a node by now",
+			from: "if translate.Withdrawn(chaperon) && !(ours && hasNode(pod)) {",
+			to:   "if translate.Withdrawn(chaperon) {",
+		},
+		{
+			name: "withdrawn-from-cache", file: chaperon + "decide.go", test: pods,
+			does: "a delegate that was withdrawn is ended although it has changed",
+			from: "d.asSeen = d.deleteDelegate", to: "d.asSeen = false",
+		},
 		{
 			name: "chaperon-goes-first", file: chaperon + "decide.go", test: pods,
 			does: "the PodChaperon is deleted before its delegate has ended",

@@ -235,24 +235,34 @@ func TestAnInvalidSummaryLeavesTheLastValidOne(t *testing.T) {
 func TestACacheShowsWhetherADelegateIsToEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		annotations map[string]string
-		want        string
-		asked       bool
+		want        map[string]string
 	}{
-		"nobody asked":         {annotations: map[string]string{"other": ""}},
-		"its own grace period": {map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""}, "", true},
-		"another grace period": {map[string]string{v1alpha1.AnnotationDeletionGracePeriod: "30"}, "30", true},
+		"nobody asked": {map[string]string{"other": ""}, map[string]string{}},
+		"its own grace period": {
+			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""},
+			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""},
+		},
+		"another grace period": {
+			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: "30"},
+			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: "30"},
+		},
+		"a withdrawal": {
+			map[string]string{v1alpha1.AnnotationWithdrawn: "whatever"},
+			map[string]string{v1alpha1.AnnotationWithdrawn: ""},
+		},
 		"a value without bound": {
 			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: strings.Repeat("3", 1000)},
-			strings.Repeat("3", maxGrace), true,
+			map[string]string{v1alpha1.AnnotationDeletionGracePeriod: strings.Repeat("3", maxGrace)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chaperon := &v1alpha1.PodChaperon{}
 			chaperon.Annotations = test.annotations
 			strip(chaperon, false)
-			got, asked := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
-			if got != test.want || asked != test.asked {
-				t.Errorf("got %q (asked %t), want %q (asked %t)", got, asked, test.want, test.asked)
+			delete(chaperon.Annotations, v1alpha1.AnnotationParentName)
+			delete(chaperon.Annotations, v1alpha1.AnnotationParentNamespace)
+			if diff := cmp.Diff(test.want, chaperon.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -57,6 +57,9 @@ func strip(chaperon *v1alpha1.PodChaperon, orphan bool) {
 	if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
 		annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace[:min(len(grace), maxGrace)]
 	}
+	if _, ok := chaperon.Annotations[v1alpha1.AnnotationWithdrawn]; ok {
+		annotations[v1alpha1.AnnotationWithdrawn] = ""
+	}
 	if fence, ok := chaperon.Annotations[v1alpha1.AnnotationFenceAfter]; ok {
 		annotations[v1alpha1.AnnotationFenceAfter] = fence[:min(len(fence), maxGrace)]
 	}

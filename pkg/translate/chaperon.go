@@ -190,6 +190,7 @@ func Delegate(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 func delegateOf(chaperon *v1alpha1.PodChaperon) *corev1.Pod {
 	annotations := maps.Clone(chaperon.Annotations)
 	delete(annotations, v1alpha1.AnnotationDeletionGracePeriod)
+	delete(annotations, v1alpha1.AnnotationWithdrawn)
 	delete(annotations, v1alpha1.AnnotationProof)
 	delete(annotations, v1alpha1.AnnotationFenceAfter)
 	delete(annotations, v1alpha1.AnnotationKeepsLabels)

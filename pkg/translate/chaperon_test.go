@@ -265,6 +265,7 @@ func TestDelegateOfAPodChaperon(t *testing.T) {
 	chaperon := mustChaperon(t, mustProxy(t, elected(map[string]string{"example.com/note": "kept"}, constrained)))
 	chaperon.UID = "uid-of-chaperon"
 	chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = "0"
+	chaperon.Annotations[v1alpha1.AnnotationWithdrawn] = ""
 	before := chaperon.DeepCopy()
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

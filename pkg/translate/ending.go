@@ -24,6 +24,26 @@ func EndAsked(chaperon *v1alpha1.PodChaperon) (grace *int64, asked bool) {
 	return &seconds, true
 }
 
+// Withdrawn says whether a source asked the target's manager to end the delegate of a PodChaperon if it has no node. It
+// means nothing once the status shows the node, and again something when the status shows that such a delegate is lost.
+func Withdrawn(chaperon *v1alpha1.PodChaperon) bool {
+	lost := PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
+	_, withdrawn := chaperon.Annotations[v1alpha1.AnnotationWithdrawn]
+	return withdrawn && (!Scheduled(&chaperon.Status) || lost != nil && lost.Status == corev1.ConditionFalse)
+}
+
+// ToEnd says whether a source asked the target's manager for the end of a delegate, in one way or the other.
+func ToEnd(chaperon *v1alpha1.PodChaperon) bool {
+	_, asked := EndAsked(chaperon)
+	return asked || Withdrawn(chaperon)
+}
+
+// Scheduled says whether the status is that of a pod that has a node, or had one.
+func Scheduled(status *corev1.PodStatus) bool {
+	c := PodCondition(status.Conditions, corev1.PodScheduled)
+	return c != nil && c.Status == corev1.ConditionTrue || status.Phase != "" && status.Phase != corev1.PodPending
+}
+
 // DeletedWhenBound says whether a bound pod that is deleted, or gone, may have been deleted in the moment when it was
 // bound: see timeouts.BindingRace. Then nobody need have used force, although its grace period is 0. The times are both
 // of the pod's API server. A pod that runs, or whose end shows that it ran, was bound long enough before.

@@ -37,6 +37,43 @@ func TestWhetherTheEndOfADelegateIsAskedFor(t *testing.T) {
 	}
 }
 
+func TestAWithdrawalMeansNothingOnceTheDelegateHasANode(t *testing.T) {
+	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Status: status}
+	}
+	bound := condition(corev1.PodScheduled, corev1.ConditionTrue)
+	for name, test := range map[string]struct {
+		status corev1.PodStatus
+		want   bool
+	}{
+		"nothing is known": {corev1.PodStatus{}, true},
+		"it has no node": {corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+			condition(corev1.PodScheduled, corev1.ConditionFalse),
+		}}, true},
+		"it has a node": {
+			corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{bound}}, false,
+		},
+		"it runs":         {corev1.PodStatus{Phase: corev1.PodRunning}, false},
+		"it has finished": {corev1.PodStatus{Phase: corev1.PodSucceeded}, false},
+		"it was lost": {corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+			bound, condition(v1alpha1.ConditionDelegate, corev1.ConditionFalse),
+		}}, true},
+	} {
+		chaperon := &v1alpha1.PodChaperon{Status: test.status}
+		if Withdrawn(chaperon) || ToEnd(chaperon) {
+			t.Errorf("%s: withdrawn although nobody asked for it", name)
+		}
+		chaperon.Annotations = map[string]string{v1alpha1.AnnotationWithdrawn: ""}
+		if Withdrawn(chaperon) != test.want || ToEnd(chaperon) != test.want {
+			t.Errorf("%s: withdrawn: %t, to end: %t", name, Withdrawn(chaperon), ToEnd(chaperon))
+		}
+		chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = ""
+		if !ToEnd(chaperon) {
+			t.Errorf("%s: its end was asked for, too", name)
+		}
+	}
+}
+
 func TestAPodIsDeletedWhenItIsBound(t *testing.T) {
 	bound := metav1.Now()
 	unbound := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }

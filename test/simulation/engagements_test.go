@@ -54,6 +54,7 @@ func (s *source) engage(k *kubernetes, ago int) {
 			return err == nil, client.IgnoreNotFound(err)
 		},
 	}
+	t.SetWithdraws(true)
 	if k == s.world.targets[len(s.world.targets)-1] {
 		s.registry.SetPolicy(t, growing())
 	}

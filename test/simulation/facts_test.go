@@ -11,6 +11,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // facts are what happened to proxies and delegates, by their UIDs.
@@ -26,6 +27,11 @@ type facts struct {
 	// away are the targets that were lost while the proxy was not bound. The proxy may be placed elsewhere then. When
 	// the target returns, one of the two delegates ends.
 	away map[types.UID]map[*kubernetes]bool
+	// first are the delegates whose containers started first, by their proxies. mayRunAgain are the proxies that may
+	// have another one: those that away had. Or a target's manager was silent, so the garbage collector ended a
+	// delegate that was withdrawn, which may have started.
+	first       map[types.UID]types.UID
+	mayRunAgain map[types.UID]bool
 	// phases are the last phases of proxies, and codes their exit codes.
 	phases map[types.UID]corev1.PodPhase
 	codes  map[types.UID]int32
@@ -46,7 +52,8 @@ func newFacts() facts {
 	return facts{
 		mayGo: map[types.UID]bool{}, forced: map[types.UID]bool{}, unbound: map[types.UID]bool{},
 		deleted: map[types.UID]bool{}, unwatched: map[types.UID]bool{},
-		away: map[types.UID]map[*kubernetes]bool{}, phases: map[types.UID]corev1.PodPhase{},
+		away: map[types.UID]map[*kubernetes]bool{}, mayRunAgain: map[types.UID]bool{},
+		first: map[types.UID]types.UID{}, phases: map[types.UID]corev1.PodPhase{},
 		ran: map[types.UID]bool{}, done: map[types.UID]bool{},
 		codes: map[types.UID]int32{}, names: map[types.UID]string{}, delegates: map[types.UID]delegate{},
 	}
@@ -57,12 +64,7 @@ func parentOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alph
 // targetChanged notes which pods are delegates, and checks that none is made again that has finished.
 func (w *world) targetChanged(k *cluster, now change) {
 	if c, ok := now.after.(*v1alpha1.PodChaperon); ok {
-		if c.Status.Phase == corev1.PodRunning && !w.forgot(k, c) {
-			w.facts.ran[c.UID] = true
-		}
-		if finished(c.Status.Phase) && !lost(c) && !w.forgot(k, c) {
-			w.facts.done[c.UID] = true
-		}
+		w.chaperonChanged(k, c)
 	}
 	pod := asPod(now.after)
 	if pod == nil {
@@ -81,6 +83,19 @@ func (w *world) targetChanged(k *cluster, now change) {
 		w.violate("delegate %s was made again, which was to run once", pod.Name)
 	}
 	w.facts.delegates[pod.UID] = made
+}
+
+// chaperonChanged notes what the target's manager shows, and who ends a delegate that was withdrawn.
+func (w *world) chaperonChanged(k *cluster, c *v1alpha1.PodChaperon) {
+	if c.Status.Phase == corev1.PodRunning && !w.forgot(k, c) {
+		w.facts.ran[c.UID] = true
+	}
+	if finished(c.Status.Phase) && !lost(c) && !w.forgot(k, c) {
+		w.facts.done[c.UID] = true
+	}
+	if translate.Withdrawn(c) && slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents) {
+		w.facts.mayRunAgain[parentOf(c)] = true
+	}
 }
 
 // forgot says whether a target that was set back has forgotten that the delegate runs, or has finished. Its manager may
@@ -107,7 +122,7 @@ func (w *world) excuseUnbound(k *kubernetes, cached *lagging) {
 			w.facts.away[proxy] = map[*kubernetes]bool{}
 		}
 		if yes {
-			w.facts.away[proxy][k] = true
+			w.facts.away[proxy][k], w.facts.mayRunAgain[proxy] = true, true
 		}
 	}
 }
@@ -234,6 +249,7 @@ func (w *world) liveDelegates(count which) map[types.UID]int {
 // check checks what must be true at any time.
 func (w *world) check() {
 	ordinals := map[string]int{}
+	w.runsOnce()
 	w.back()
 	for proxy, live := range w.liveDelegates(awaited) {
 		if live > 1 {
@@ -246,6 +262,22 @@ func (w *world) check() {
 	for name, live := range ordinals {
 		if live > 1 {
 			w.violate("pods of the name %s have %d delegates that may run", name, live)
+		}
+	}
+}
+
+// runsOnce checks that no delegate starts after another one of its proxy did, unless somebody deleted that one.
+func (w *world) runsOnce() {
+	for _, k := range w.targets {
+		for uid := range k.containers {
+			proxy := w.facts.delegates[uid].proxy
+			first, ok := w.facts.first[proxy]
+			if !ok {
+				w.facts.first[proxy] = uid
+			}
+			if ok && first != uid && !w.facts.mayGo[proxy] && !w.facts.mayRunAgain[proxy] && k.backs == 0 {
+				w.violate("two delegates of proxy %s were started", proxy)
+			}
 		}
 	}
 }

@@ -26,12 +26,13 @@ const (
 // Observer remembers what was seen of the Lease of a target's manager. The zero value has seen nothing. It is not safe
 // for concurrent use.
 type Observer struct {
-	state   State
-	stamp   string
-	changed time.Time // when stamp was first seen
-	looked  time.Time
-	fences  bool
-	changes bool
+	state     State
+	stamp     string
+	changed   time.Time // when stamp was first seen
+	looked    time.Time
+	fences    bool
+	changes   bool
+	withdraws bool
 }
 
 // Due says whether it is time to look at the Lease. While a renewal is overdue, looks are more frequent.
@@ -53,6 +54,7 @@ func (o *Observer) Look(lease *coordinationv1.Lease, now time.Time) {
 	}
 	_, o.fences = lease.Annotations[v1alpha1.AnnotationFences]
 	_, o.changes = lease.Annotations[v1alpha1.AnnotationChanges]
+	_, o.withdraws = lease.Annotations[v1alpha1.AnnotationWithdraws]
 	stamp := stampOf(lease)
 	switch first := o.stamp == ""; {
 	case first && o.state == NoLease, !first && stamp != o.stamp:
@@ -78,6 +80,9 @@ func (o *Observer) Fences() bool { return o.fences }
 
 // Changes says whether the manager applies changes to delegates, as of the last look.
 func (o *Observer) Changes() bool { return o.changes }
+
+// Withdraws says whether the manager spares withdrawn delegates that have a node, as of the last look.
+func (o *Observer) Withdraws() bool { return o.withdraws }
 
 // Since returns when the last renewal was seen.
 func (o *Observer) Since() time.Time { return o.changed }

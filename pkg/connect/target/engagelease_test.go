@@ -47,8 +47,8 @@ func (r *reaching) holds(t *testing.T, remembered int64, accepted string) {
 
 func TestAnEngagedTargetIsHeld(t *testing.T) {
 	for name, test := range map[string]struct {
-		manager         client.Object
-		fences, changes bool
+		manager                    client.Object
+		fences, changes, withdraws bool
 	}{
 		"its manager has no Lease":    {},
 		"its manager is an older one": {manager: leaseNamed(v1alpha1.LeaseManager)},
@@ -57,6 +57,9 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 		},
 		"its manager changes delegates as they run": {
 			manager: leaseNamed(v1alpha1.LeaseManager, v1alpha1.AnnotationChanges), changes: true,
+		},
+		"its manager spares withdrawn delegates that have a node": {
+			manager: leaseNamed(v1alpha1.LeaseManager, v1alpha1.AnnotationWithdraws), withdraws: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,14 +88,16 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 			if !r.loop.lacking.IsZero() {
 				t.Error("it counts as one that lacks its Lease")
 			}
-			if e.target.Fences() != test.fences || e.target.Changes() != test.changes {
-				t.Errorf("it fences: %t, changes: %t", e.target.Fences(), e.target.Changes())
+			knows := func() [3]bool { return [...]bool{e.target.Fences(), e.target.Changes(), e.target.Withdraws()} }
+			said := [...]bool{test.fences, test.changes, test.withdraws}
+			if knows() != said {
+				t.Errorf("it fences, changes, withdraws: %t", knows())
 			}
 			// The target may answer nothing from now on.
 			r.loop.engaged, r.loop.doubts = e, 1
 			r.loop.look(t.Context(), want{})
-			if e.target.Fences() != test.fences || e.target.Changes() != test.changes {
-				t.Errorf("without an answer, it fences: %t, changes: %t", e.target.Fences(), e.target.Changes())
+			if knows() != said {
+				t.Errorf("without an answer, it fences, changes, withdraws: %t", knows())
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/hold"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/gate/wire"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/targetkind"
@@ -161,7 +162,7 @@ func (l *loop) askForFencing(ctx context.Context, e *engagement) error {
 	l.leasesIn = key.Namespace
 	l.awake.Look(lease, l.options.Clock.Now())
 	e.target.SetFences(l.fences(e))
-	e.target.SetChanges(l.awake.Changes())
+	l.noteKnows(e.target)
 	return nil
 }
 
@@ -355,7 +356,13 @@ func (l *loop) lookAwake(ctx context.Context) {
 	default:
 		l.awake.Miss(now)
 	}
-	l.engaged.target.SetChanges(l.awake.Changes())
+	l.noteKnows(l.engaged.target)
+}
+
+// noteKnows notes what the target's manager knows, as of the last look.
+func (l *loop) noteKnows(target *engage.Target) {
+	target.SetChanges(l.awake.Changes())
+	target.SetWithdraws(l.awake.Withdraws())
 }
 
 // leaseAppeared says whether a target without a Lease has one now.

@@ -35,6 +35,7 @@ type decision struct {
 	create         bool
 	deleteDelegate bool
 	grace          *int64 // of the delegate, in seconds; nil is its own
+	asSeen         bool   // The delegate is deleted only if it has not changed.
 	// afterStatus requires that the status was written before the delegate is deleted.
 	afterStatus    bool
 	changeDelegate bool // as the PodChaperon says
@@ -57,6 +58,11 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now ti
 		}
 		return decideDeletion(chaperon, pod, ours, grace)
 	}
+	if translate.Withdrawn(chaperon) && !(ours && hasNode(pod)) {
+		d := decideDeletion(chaperon, pod, ours, nil)
+		d.asSeen = d.deleteDelegate
+		return d
+	}
 	switch {
 	case fenced(chaperon) || silent && mayBeFenced(chaperon, pod, ours):
 		return decideFenced(chaperon, pod, ours, now)
@@ -75,6 +81,11 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now ti
 	default:
 		return decideMissing(chaperon, now)
 	}
+}
+
+// hasNode says whether the delegate runs, or will, or has finished.
+func hasNode(delegate *corev1.Pod) bool {
+	return delegate.Spec.NodeName != "" || translate.Scheduled(&delegate.Status)
 }
 
 // decideDeletion deletes first the delegate and then the PodChaperon, because the source requested this by annotation.

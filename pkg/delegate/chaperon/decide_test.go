@@ -180,6 +180,46 @@ func TestDecide(t *testing.T) {
 			chaperon(corev1.PodStatus{}, grace("5")), delegate(corev1.PodStatus{}, notOurs),
 			decision{deleteChaperon: true},
 		},
+		"a withdrawn delegate without a node is deleted as it was seen": {
+			chaperon(corev1.PodStatus{}, withdrawn), delegate(corev1.PodStatus{Phase: corev1.PodPending}),
+			decision{deleteDelegate: true, asSeen: true},
+		},
+		"a withdrawn delegate that has a node stays, and shows it": {
+			chaperon(corev1.PodStatus{}, withdrawn), delegate(status(corev1.PodPending, scheduled), onNode),
+			decision{status: ptr.To(status(corev1.PodPending, scheduled))},
+		},
+		"a withdrawn delegate that has a node and does not say so stays": {
+			chaperon(corev1.PodStatus{}, withdrawn), delegate(corev1.PodStatus{Phase: corev1.PodPending}, onNode),
+			decision{},
+		},
+		"a withdrawn delegate that had finished by itself stays": {
+			chaperon(corev1.PodStatus{}, withdrawn), delegate(status(corev1.PodSucceeded)),
+			decision{status: ptr.To(status(corev1.PodSucceeded))},
+		},
+		"a withdrawn delegate that somebody deletes on its node shows that": {
+			chaperon(corev1.PodStatus{}, withdrawn),
+			delegate(status(corev1.PodRunning, scheduled), onNode, terminatingPod),
+			decision{status: ptr.To(status(corev1.PodRunning, scheduled, terminating(0)))},
+		},
+		"a withdrawn PodChaperon whose delegate is gone from its node shows that first": {
+			chaperon(status(corev1.PodRunning, scheduled), withdrawn), nil,
+			decision{status: ptr.To(status(corev1.PodRunning, scheduled, gone(0)))},
+		},
+		"a withdrawn PodChaperon without a delegate is deleted": {
+			chaperon(corev1.PodStatus{}, withdrawn), nil, decision{deleteChaperon: true},
+		},
+		"a withdrawn PodChaperon whose delegate was deleted on its node is deleted": {
+			chaperon(status(corev1.PodRunning, scheduled, gone(0)), withdrawn), nil, decision{deleteChaperon: true},
+		},
+		"a withdrawn PodChaperon leaves another's pod alone": {
+			chaperon(corev1.PodStatus{}, withdrawn), delegate(status(corev1.PodRunning), onNode, notOurs),
+			decision{deleteChaperon: true},
+		},
+		"a withdrawn delegate on a node ends if its end is asked for, too": {
+			chaperon(status(corev1.PodRunning, scheduled), withdrawn, grace("5")),
+			delegate(status(corev1.PodRunning, scheduled), onNode),
+			decision{deleteDelegate: true, grace: ptr.To[int64](5), status: ptr.To(status(corev1.PodRunning, scheduled))},
+		},
 		"a grace period that is not a number is ignored": {
 			chaperon(corev1.PodStatus{}, grace("soon")), nil, decision{create: true},
 		},
@@ -244,6 +284,13 @@ func grace(value string) func(*v1alpha1.PodChaperon) {
 		c.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: value}
 	}
 }
+
+// withdrawn is a PodChaperon whose delegate is to end only if it has no node.
+func withdrawn(c *v1alpha1.PodChaperon) {
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationWithdrawn, "")
+}
+
+func onNode(p *corev1.Pod) { p.Spec.NodeName = "node" }
 
 func terminatingPod(p *corev1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(0, 0)}, ptr.To[int64](30)

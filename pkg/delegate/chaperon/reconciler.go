@@ -145,7 +145,7 @@ func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChap
 		r.written.noteEnding(chaperon)
 	}
 	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil &&
-		(ending || delegateSeen(&chaperon.Status)) && !r.written.ending(chaperon) {
+		(translate.ToEnd(chaperon) || delegateSeen(&chaperon.Status)) && !r.written.ending(chaperon) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
 	}
@@ -173,7 +173,12 @@ func (r *Reconciler) carryOut(
 		}
 	}
 	if d.deleteDelegate {
-		if err := r.deleteObject(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
+		exactly := metav1.Preconditions{UID: &pod.UID}
+		if d.asSeen {
+			exactly.ResourceVersion = &pod.ResourceVersion
+		}
+		options := &client.DeleteOptions{GracePeriodSeconds: d.grace, Preconditions: &exactly}
+		if err := r.deleteObject(ctx, pod, options); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the delegate: %w", err)
 		}
 	}
@@ -249,9 +254,8 @@ func (r *Reconciler) unwanted(ctx context.Context, chaperon *v1alpha1.PodChapero
 	if err != nil {
 		return false, fmt.Errorf("looking whether the PodChaperon still exists: %w", err)
 	}
-	_, ending := translate.EndAsked(now)
 	changed := now.UID != chaperon.UID || now.ResourceVersion != chaperon.ResourceVersion
-	return ending || changed || now.DeletionTimestamp != nil, nil
+	return translate.ToEnd(now) || changed || now.DeletionTimestamp != nil, nil
 }
 
 // createWithin creates the delegate unless it breaks a rule. A dry run returns the pod that the API server would store,
@@ -304,12 +308,13 @@ func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodC
 	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, false, r.clock.Now()))
 }
 
-// deleteObject deletes this very object, and never another one of the same name.
+// deleteObject deletes this very object, and never another one of the same name. Preconditions among the options count,
+// too.
 func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	uid := object.GetUID()
-	err := r.client.Delete(ctx, object, append(options, client.Preconditions{UID: &uid})...)
+	err := r.client.Delete(ctx, object, append([]client.DeleteOption{client.Preconditions{UID: &uid}}, options...)...)
 	if apierrors.IsConflict(err) {
-		return nil // Another object of that name; its event follows.
+		return nil // Another object of that name, or another state of it; the event follows.
 	}
 	return client.IgnoreNotFound(err)
 }

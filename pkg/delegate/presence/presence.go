@@ -70,6 +70,7 @@ func (p *Presence) renew(ctx context.Context) error {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationFences, "")
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationChanges, "")
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationWithdraws, "")
 	lease.Spec.HolderIdentity = &p.Holder
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now()))
 	lease.Spec.LeaseDurationSeconds = new(int32(timeouts.SilentWithin / time.Second))

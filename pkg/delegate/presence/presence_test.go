@@ -84,5 +84,10 @@ func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {
 		if _, says := lease.Annotations[v1alpha1.AnnotationFences]; says != fences {
 			t.Errorf("it says %v, want %v", says, fences)
 		}
+		for _, known := range []string{v1alpha1.AnnotationChanges, v1alpha1.AnnotationWithdraws} {
+			if _, says := lease.Annotations[known]; !says {
+				t.Errorf("it does not say %q", known)
+			}
+		}
 	}
 }

@@ -12,13 +12,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 )
 
 func TestARequestToEndADelegateNamesTheChaperonThatWasSeen(t *testing.T) {
 	seen := &v1alpha1.PodChaperon{}
 	seen.UID, seen.ResourceVersion = "u1", "7"
 	annotation := map[string]any{v1alpha1.AnnotationDeletionGracePeriod: "30"}
+	withdrawn := map[string]any{v1alpha1.AnnotationWithdrawn: ""}
 	own := map[string]any{v1alpha1.AnnotationDeletionGracePeriod: ""}
+	withdraw := func(known bool) func(client.Client) error {
+		return func(c client.Client) error {
+			target := &engage.Target{Client: c}
+			target.SetWithdraws(known)
+			return Withdraw(t.Context(), target, seen)
+		}
+	}
 	for name, test := range map[string]struct {
 		ask      func(client.Client) error
 		metadata map[string]any
@@ -28,8 +37,10 @@ func TestARequestToEndADelegateNamesTheChaperonThatWasSeen(t *testing.T) {
 			map[string]any{"uid": "u1", "annotations": annotation},
 		},
 		"only as seen": {
-			func(c client.Client) error { return AskAsSeen(t.Context(), c, seen) },
-			map[string]any{"uid": "u1", "resourceVersion": "7", "annotations": own},
+			withdraw(true), map[string]any{"uid": "u1", "resourceVersion": "7", "annotations": withdrawn},
+		},
+		"only as seen, of a manager that does not know more": {
+			withdraw(false), map[string]any{"uid": "u1", "resourceVersion": "7", "annotations": own},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

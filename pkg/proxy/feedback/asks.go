@@ -16,14 +16,16 @@ type ask struct {
 	chaperon types.UID
 	parent   types.UID // of the PodChaperon, or empty if the proxy may get another one
 	grace    string    // as in ending
-	at       time.Time
+	// withdrawn is as in ending.
+	withdrawn bool
+	at        time.Time
 }
 
 // askFor returns what is remembered of a request.
 func askFor(e ending, now time.Time) ask {
-	a := ask{chaperon: e.chaperon.UID, parent: gate.ParentOf(e.chaperon).UID, grace: e.grace, at: now}
-	if e.withdrawn {
-		a.parent = ""
+	a := ask{chaperon: e.chaperon.UID, grace: e.grace, withdrawn: e.withdrawn, at: now}
+	if !e.withdrawn {
+		a.parent = gate.ParentOf(e.chaperon).UID
 	}
 	return a
 }

@@ -23,7 +23,7 @@ const messageUnsupported = "the target's manager does not say that it applies ch
 // lacksChanges returns the PodChaperon of the proxy, which is bound to the target's node, if the proxy was changed
 // since the PodChaperon was made or changed. It compares two hashes that the caches hold, so it costs no request.
 func (s *state) lacksChanges(chaperon *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
-	if _, asked := asking.Asked(chaperon); asked || chaperon.DeletionTimestamp != nil ||
+	if asking.Begun(chaperon) ||
 		translate.RevisionOf(chaperon).Fingerprint == podcache.Fingerprint(s.proxy) {
 		return nil
 	}

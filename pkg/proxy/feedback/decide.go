@@ -187,14 +187,17 @@ func finishedByItself(chaperon *v1alpha1.PodChaperon) bool {
 
 // endIfAsked makes sure that the delegate of an unbound proxy ends, if placement withdrew it.
 func (p *plan) endIfAsked(s state, c *v1alpha1.PodChaperon) {
-	if grace, asked := asking.Asked(c); asked {
+	if translate.ToEnd(c) {
+		grace, _ := asking.Asked(c)
 		p.end(s, ending{chaperon: c, grace: grace, withdrawn: true})
 	}
 }
 
 // end adds the ending to the plan, unless it is under way.
 func (p *plan) end(s state, e ending) {
-	i := slices.IndexFunc(s.asked, func(a ask) bool { return a.chaperon == e.chaperon.UID && a.grace == e.grace })
+	i := slices.IndexFunc(s.asked, func(a ask) bool {
+		return a.chaperon == e.chaperon.UID && a.grace == e.grace && a.withdrawn == e.withdrawn
+	})
 	if e.chaperon.DeletionTimestamp != nil && (i >= 0 || e.grace == "") {
 		return
 	}
@@ -206,7 +209,7 @@ func (p *plan) end(s state, e ending) {
 		e.overdue = true
 	}
 	shown, asked := asking.Asked(e.chaperon)
-	e.asked = asked && shown == e.grace
+	e.asked = asked && shown == e.grace || e.withdrawn
 	p.endings = append(p.endings, e)
 	p.waitFor(managerPatience)
 }

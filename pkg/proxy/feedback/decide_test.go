@@ -87,6 +87,13 @@ func toEnd(grace string) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = grace }
 }
 
+// withdrawn makes the chaperon one that placement withdrew. Its delegate has this phase.
+func withdrawn(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
+	return func(c *v1alpha1.PodChaperon) {
+		c.Annotations[v1alpha1.AnnotationWithdrawn], c.Status = "", corev1.PodStatus{Phase: phase}
+	}
+}
+
 func showing(phase corev1.PodPhase) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) { c.Status.Phase = phase }
 }
@@ -109,6 +116,9 @@ func last(phase corev1.PodPhase) *v1alpha1.PodChaperon {
 func asked(grace string, ago time.Duration) []ask {
 	return []ask{{chaperon: "c1", parent: "1", grace: grace, at: time.Unix(2000, 0).Add(-ago)}}
 }
+
+// askedToWithdraw is a withdrawal that the target's manager has not carried out in time.
+var askedToWithdraw = []ask{{chaperon: "c1", withdrawn: true, at: time.Unix(2000, 0).Add(-managerPatience)}}
 
 func TestDecide(t *testing.T) {
 	type chaperons = []v1alpha1.PodChaperon
@@ -313,8 +323,23 @@ func TestDecide(t *testing.T) {
 			want: ends("c1, asked, withdrawn"),
 		},
 		"a chaperon that placement withdrew and nobody ends is left to the garbage collector": {
-			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))}, asked: asked("", managerPatience),
-			want: ends("c1, asked, withdrawn, overdue"),
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))},
+			asked: askedToWithdraw, want: ends("c1, asked, withdrawn, overdue"),
+		},
+		"a chaperon that placement withdrew in another way is watched, too": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))},
+			want: ends("c1, asked, withdrawn"),
+		},
+		"a chaperon that placement withdrew too late is not ended": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodRunning))},
+		},
+		"a chaperon that placement withdrew is ended for good if the proxy is bound elsewhere": {
+			proxy: proxy(boundTo("another")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))},
+			asked: askedToWithdraw, want: ends("c1"),
+		},
+		"a chaperon that placement withdrew too late is ended for good with its proxy": {
+			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon(withdrawn(corev1.PodRunning))},
+			asked: askedToWithdraw, want: ends("c1"),
 		},
 		"a proxy whose delegate was fenced goes, and the delegate may still be ending": {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateFenced, "silence"))},

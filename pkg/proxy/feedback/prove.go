@@ -16,18 +16,20 @@ import (
 )
 
 // unproved returns the PodChaperon of the proxy, which is bound to the target's node, if it lacks the label target-id
-// or a valid proof: an earlier version made it, or the key was lost. Without keys it returns nil.
+// or a valid proof: an earlier version made it, or the key was lost. It also returns one that was withdrawn too late.
+// Without keys it returns nil.
 func (s *state) unproved(chaperon *v1alpha1.PodChaperon) *v1alpha1.PodChaperon {
-	if s.keys == nil ||
+	_, withdrawn := chaperon.Annotations[v1alpha1.AnnotationWithdrawn]
+	if s.keys == nil || !withdrawn &&
 		chaperon.Labels[v1alpha1.LabelTargetID] == translate.TargetID(s.target) &&
-			s.keys.Verify(proof.ClaimOf(s.proxy, s.target), chaperon.Annotations[v1alpha1.AnnotationProof]) {
+		s.keys.Verify(proof.ClaimOf(s.proxy, s.target), chaperon.Annotations[v1alpha1.AnnotationProof]) {
 		return nil
 	}
 	return chaperon
 }
 
-// prove gives the PodChaperon of a proxy, which is bound to the target's node, the marks that this version makes. That
-// the proxy is bound there is a fact of the source, which nobody in the target can change.
+// prove gives the PodChaperon of a proxy, which is bound to the target's node, the marks that this version makes, and
+// ends a withdrawal. That the proxy is bound there is a fact of the source, which nobody in the target can change.
 func (r *reconciler) prove(ctx context.Context, proxy *corev1.Pod, chaperon *v1alpha1.PodChaperon) error {
 	keys, err := r.options.Keys()
 	if err != nil {
@@ -36,8 +38,9 @@ func (r *reconciler) prove(ctx context.Context, proxy *corev1.Pod, chaperon *v1a
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":    chaperon.UID,
 		"labels": map[string]string{v1alpha1.LabelTargetID: translate.TargetID(r.target.Key)},
-		"annotations": map[string]string{
-			v1alpha1.AnnotationProof: keys.Sign(proof.ClaimOf(proxy, r.target.Key)),
+		"annotations": map[string]any{
+			v1alpha1.AnnotationProof:     keys.Sign(proof.ClaimOf(proxy, r.target.Key)),
+			v1alpha1.AnnotationWithdrawn: nil,
 		},
 	}})
 	if err != nil {

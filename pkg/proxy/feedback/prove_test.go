@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -28,8 +29,11 @@ func TestThePodChaperonOfABoundProxyGetsItsMarks(t *testing.T) {
 		keyless  bool
 		want     bool
 	}{
-		"an earlier version made it":                 {want: true},
-		"it has all marks":                           {chaperon: options{labelled, proved(keys, "c2")}},
+		"an earlier version made it": {want: true},
+		"it has all marks":           {chaperon: options{labelled, proved(keys, "c2")}},
+		"it was withdrawn too late": {
+			chaperon: options{labelled, proved(keys, "c2"), withdrawn(corev1.PodRunning)}, want: true,
+		},
 		"it has no proof":                            {chaperon: options{labelled}, want: true},
 		"it has only the proof":                      {chaperon: options{proved(keys, "c2")}, want: true},
 		"its proof is for another target":            {chaperon: options{labelled, proved(keys, "c3")}, want: true},

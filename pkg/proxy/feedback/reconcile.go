@@ -175,7 +175,7 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 		}
 	}
 	if e.overdue {
-		return r.askGarbageCollector(ctx, e.chaperon)
+		return r.askGarbageCollector(ctx, e)
 	}
 	if !e.asked {
 		if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
@@ -197,15 +197,20 @@ func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChape
 	return nil
 }
 
-// askGarbageCollector makes the target's garbage collector end the delegate.
-func (r *reconciler) askGarbageCollector(ctx context.Context, chaperon *v1alpha1.PodChaperon) error {
+// askGarbageCollector makes the target's garbage collector end the delegate. One that was withdrawn may have got a node
+// meanwhile: then its PodChaperon has changed.
+func (r *reconciler) askGarbageCollector(ctx context.Context, e ending) error {
+	chaperon, exactly := e.chaperon, client.Preconditions{UID: &e.chaperon.UID}
+	if e.withdrawn {
+		exactly.ResourceVersion = &chaperon.ResourceVersion
+	}
 	log.FromContext(ctx).Info(
 		"A delegate has not ended in time; leaving it to the target's garbage collector",
 		"delegate", chaperon.Name, "time", managerPatience)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := r.target.Client.Delete(ctx, chaperon,
-		client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &chaperon.UID})
+	foreground := client.PropagationPolicy(metav1.DeletePropagationForeground)
+	err := r.target.Client.Delete(ctx, chaperon, foreground, exactly)
 	if err := ignoreGone(err); err != nil {
 		return fmt.Errorf("deleting PodChaperon %q: %w", chaperon.Name, err)
 	}

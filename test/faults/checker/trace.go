@@ -122,6 +122,9 @@ func (h *History) ofChaperons(cluster string) cache.ResourceEventHandler {
 		if grace, ok := chaperon.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; ok {
 			asked = fmt.Sprintf(", asked to end its delegate with grace period %q", grace)
 		}
+		if _, ok := chaperon.Annotations[v1alpha1.AnnotationWithdrawn]; ok {
+			asked += ", withdrawn"
+		}
 		h.note(proxy, about, "UID %s%s%s", chaperon.UID, asked, deletion(&chaperon.ObjectMeta))
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/engage"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/test/integration/env"
 )
@@ -183,13 +184,29 @@ func TestAWithdrawnPodChaperonGetsNoDelegate(t *testing.T) {
 	}
 }
 
+func TestAWithdrawnDelegateWithoutANodeEnds(t *testing.T) {
+	c := create(t, newNamespace(t, nil))
+	pod := waitForDelegate(t, c)
+	env.Must(t, withdraw(t, env.Get(t, target, c)))
+	env.WaitGone(t, target, pod)
+	env.WaitGone(t, target, c)
+}
+
+// withdraw withdraws a PodChaperon, as placement does.
+func withdraw(t *testing.T, seen *v1alpha1.PodChaperon) error {
+	t.Helper()
+	engaged := &engage.Target{Client: target.Client}
+	engaged.SetWithdraws(true)
+	return ending.Withdraw(t.Context(), engaged, seen)
+}
+
 // TestAStaleRequestToEndADelegateIsRefused has real preconditions: the delegate was scheduled meanwhile.
 func TestAStaleRequestToEndADelegateIsRefused(t *testing.T) {
 	c := create(t, newNamespace(t, nil))
 	pod := waitForDelegate(t, c)
 	seen := env.Get(t, target, c).DeepCopy()
 	runDelegate(t, c, pod)
-	if err := ending.AskAsSeen(t.Context(), target.Client, seen); !apierrors.IsConflict(err) {
+	if err := withdraw(t, seen); !apierrors.IsConflict(err) {
 		t.Errorf("asking for the end of a PodChaperon that has changed: %v, want a conflict", err)
 	}
 	another := seen.DeepCopy()
@@ -197,7 +214,18 @@ func TestAStaleRequestToEndADelegateIsRefused(t *testing.T) {
 	if err := ending.Ask(t.Context(), target.Client, another, ""); !apierrors.IsInvalid(err) {
 		t.Errorf("asking for the end of another PodChaperon: %v, want that the UID is immutable", err)
 	}
-	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, c)))
+	env.Must(t, withdraw(t, env.Get(t, target, c)))
+	env.ChangeStatus(t, target, pod, func(pod *corev1.Pod) { pod.Status.Message = "later" })
+	env.WaitFor(t, target, c, func(c *v1alpha1.PodChaperon) error {
+		if c.Status.Message != "later" {
+			return fmt.Errorf("message %q", c.Status.Message)
+		}
+		return nil
+	})
+	if env.Get(t, target, pod).DeletionTimestamp != nil {
+		t.Error("a withdrawal ends a delegate that has a node")
+	}
+	env.Must(t, ending.Ask(t.Context(), target.Client, env.Get(t, target, c), ""))
 	env.WaitFor(t, target, pod, func(pod *corev1.Pod) error {
 		if pod.DeletionTimestamp == nil {
 			return errors.New("the delegate is not being deleted")

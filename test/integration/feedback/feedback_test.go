@@ -79,7 +79,8 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	orphaned, orphan := run(t, c2, "orphaned")
 	unbound := createProxy(t, c2, "unbound")
 	withdrawn := createChaperon(t, unbound, c2)
-	env.Must(t, ending.AskAsSeen(t.Context(), target.Client, env.Get(t, target, withdrawn))) // as placement does
+	c2.SetWithdraws(true)
+	env.Must(t, ending.Withdraw(t.Context(), c2.Target, env.Get(t, target, withdrawn))) // as placement does
 	env.Delete(t, source, proxy)
 	env.Delete(t, source, orphaned, force)
 	waitForEnding(t, c, "")
@@ -88,7 +89,7 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Minute))
 	report(t, c, corev1.PodRunning) // The workers look again.
 	report(t, orphan, corev1.PodRunning)
-	report(t, withdrawn, corev1.PodRunning)
+	report(t, withdrawn, corev1.PodPending) // It has no node: one that runs would stay.
 	for _, c := range []*v1alpha1.PodChaperon{c, orphan, withdrawn} {
 		waitForCollection(t, c)
 	}

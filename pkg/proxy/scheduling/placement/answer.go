@@ -82,9 +82,7 @@ func Finished(chaperon *v1alpha1.PodChaperon) bool {
 
 // Scheduled says whether the delegate has a node.
 func Scheduled(chaperon *v1alpha1.PodChaperon) bool {
-	status := &chaperon.Status
-	c := translate.PodCondition(status.Conditions, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionTrue || status.Phase != "" && status.Phase != corev1.PodPending
+	return translate.Scheduled(&chaperon.Status)
 }
 
 // patience is how long a target has to schedule the delegate.

@@ -146,7 +146,8 @@ func endExactly(
 	if err := c.Patch(ctx, o, patch, options...); err != nil {
 		return err
 	}
-	if grace, ending := asked.Annotations[v1alpha1.AnnotationDeletionGracePeriod]; !ending || grace != "" {
+	grace, ending := asked.Annotations[v1alpha1.AnnotationDeletionGracePeriod]
+	if !translate.Withdrawn(asked) && (!ending || grace != "") {
 		return nil
 	}
 	return c.Delete(ctx, o)

@@ -70,8 +70,7 @@ func leavesDelegate(last *v1alpha1.PodChaperon) bool { return !childless(last) &
 
 // mayBeUnderWay says whether the target's manager may be creating the delegate, as far as the PodChaperon shows.
 func mayBeUnderWay(last *v1alpha1.PodChaperon) bool {
-	_, asked := ending.Asked(last) // The manager orders the creation and the end.
-	return len(last.Status.Conditions) == 0 && !asked
+	return len(last.Status.Conditions) == 0 && !translate.ToEnd(last) // The manager orders the creation and the end.
 }
 
 // leave notes that the target's cache shows a PodChaperon of the proxy no more. Nobody waits if the proxy is bound or

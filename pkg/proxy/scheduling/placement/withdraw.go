@@ -14,6 +14,7 @@ import (
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/proxy/ending"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // withdrawals is how often we try to withdraw a PodChaperon that changes under our hands.
@@ -62,12 +63,12 @@ func withdrawing(refused *RefusedError, cause error) error {
 }
 
 // discard gives a PodChaperon up as it was seen. If the target's manager refused to create a delegate, and so never
-// will, the PodChaperon is deleted. Otherwise the target's manager is asked to end the delegate, which may have been
-// scheduled just now, or may be under way.
+// will, the PodChaperon is deleted. Otherwise the target's manager is asked to end the delegate unless it has a node by
+// then: it may be under way.
 func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
 	if !refusedThere(seen) {
 		return timeouts.Within(ctx, func(ctx context.Context) error {
-			return client.IgnoreNotFound(ending.AskAsSeen(ctx, t.Client, seen))
+			return client.IgnoreNotFound(ending.Withdraw(ctx, t.Target, seen))
 		})
 	}
 	p.Delegates.setWithdrawn(ProxyUID(seen), seen.UID, true)
@@ -79,9 +80,9 @@ func (p *Placer) discard(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 	return err
 }
 
-// awaitEnd returns the refusal when the discarded PodChaperon can have no delegate any more: at once if it had none. As
-// everywhere, a target that is lost does not hold its pods. The wait for it ends with an error, within another
-// time-out.
+// awaitEnd returns the refusal when the discarded PodChaperon can have no delegate any more: at once if it had none. It
+// returns nil if the delegate got a node before. As everywhere, a target that is lost does not hold its pods. The wait
+// for it ends with an error, within another time-out.
 func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChaperon, refusal *RefusedError) error {
 	if refusedThere(seen) {
 		return refusal
@@ -89,12 +90,15 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 	timer := p.clock.NewTimer(p.timeout)
 	defer timer.Stop()
 	for {
-		_, deleted := p.Delegates.latest(w, seen)
+		now, deleted := p.Delegates.latest(w, seen)
+		said, _ := read(now)
 		switch {
 		case p.Delegates.proxyState(w) != proxyPending:
 			return &ConcludedError{}
 		case deleted:
 			return refusal
+		case said == scheduled:
+			return nil
 		}
 		select {
 		case <-w.news:
@@ -150,7 +154,7 @@ func (p *Placer) abandon(ctx context.Context, t *Target, seen *v1alpha1.PodChape
 // attempt. The cache also loses one whose labels somebody changed: no delegate runs beside that of the next attempt. If
 // the target's manager was asked to end the delegate, the next attempt waits for that.
 func deleteLost(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) error {
-	if _, asked := ending.Asked(seen); asked {
+	if translate.ToEnd(seen) {
 		return fmt.Errorf("placing the delegate in %s: the delegate is being withdrawn", t.Name())
 	}
 	err := remove(ctx, t, seen,

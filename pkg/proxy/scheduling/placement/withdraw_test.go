@@ -9,12 +9,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
+
+// withdrawn is a PodChaperon whose delegate is to end unless it has a node.
+func withdrawn(options ...func(*v1alpha1.PodChaperon)) *v1alpha1.PodChaperon {
+	c := newChaperon("c", "p")
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationWithdrawn, "")
+	for _, option := range options {
+		option(c)
+	}
+	return c
+}
+
+// onNode shows that the delegate has a node.
+func onNode(c *v1alpha1.PodChaperon) {
+	with(corev1.PodScheduled, corev1.ConditionTrue, "", "")(c)
+}
 
 func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -47,6 +63,18 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			eventually(t, "the pod still waits", w.clock.HasWaiters)
 			w.Delegates.Gone(at, newChaperon("c", "p"))
 		}, "c1: unschedulable: full"},
+		"the delegate gets a node before it ends": {
+			func(w *world, at *Target, _ func()) { w.Delegates.Seen(at, withdrawn(onNode)) }, "",
+		},
+		"the delegate gets a node, and its end is asked for, too": {
+			func(w *world, at *Target, _ func()) {
+				w.Delegates.Seen(at, withdrawn(onNode, func(c *v1alpha1.PodChaperon) {
+					c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = ""
+				}))
+				eventually(t, "the pod waits for the end", w.clock.HasWaiters)
+				w.Delegates.Gone(at, newChaperon("c", "p"))
+			}, "c1: unschedulable: full",
+		},
 		"the target is lost": {func(w *world, at *Target, _ func()) {
 			w.registry.Lose(at.Target)
 			w.clock.Step(time.Minute)
@@ -60,13 +88,14 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			at := w.engage(t, "c1", lingering(asked))
 			engagement, disengage := context.WithCancel(t.Context())
 			at.engagement = engagement
+			at.SetWithdraws(true)
 			done := make(chan error, 1)
 			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 			eventually(t, "the pod waits", w.clock.HasWaiters)
 			w.Delegates.Seen(at, newChaperon("c", "p", func(chaperon *v1alpha1.PodChaperon) {
 				chaperon.Name = translate.DelegateName(newPod("p", nil))
 			}, with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")))
-			want := `{"metadata":{"annotations":{"multicluster.admiralty.io/deletion-grace-period-seconds":""},` +
+			want := `{"metadata":{"annotations":{"multicluster.admiralty.io/withdrawn":""},` +
 				`"resourceVersion":"","uid":"c"}}`
 			if diff := cmp.Diff(want, receive(t, "the request to end", asked)); diff != "" {
 				t.Errorf("the request to end the delegate (-want +got):\n%s", diff)
