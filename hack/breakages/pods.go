@@ -79,8 +79,8 @@ func ofWithdrawals() []breakage {
 		{
 			name: "gone-unseen", file: placement + "withdraw.go", test: pods,
 			does: "`deletedUnseen` is always true",
-			from: "return err == nil && now.UID != seen.UID, err",
-			to:   "return true, err",
+			from: "return now, err == nil && now.UID != seen.UID, err",
+			to:   "return now, true, err",
 		},
 		{
 			name: "end-not-awaited", file: placement + "withdraw.go", test: pods,
@@ -219,13 +219,12 @@ func ofChaperon() []breakage {
 		{
 			name: "withdrawn-too-late", file: chaperon + "decide.go", test: pods,
 			does: "a delegate that was withdrawn is ended although it has a node by now",
-			from: "if translate.Withdrawn(chaperon) && !(ours && hasNode(pod)) {",
-			to:   "if translate.Withdrawn(chaperon) {",
+			from: "(!translate.Withdrawn(chaperon) || ours && hasNode(pod)):", to: "!translate.Withdrawn(chaperon):",
 		},
 		{
 			name: "withdrawn-from-cache", file: chaperon + "decide.go", test: pods,
 			does: "a delegate that was withdrawn is ended although it has changed",
-			from: "d.asSeen = d.deleteDelegate", to: "d.asSeen = false",
+			from: "d.asSeen = true", to: "d.asSeen = false",
 		},
 		{
 			name: "chaperon-goes-first", file: chaperon + "decide.go", test: pods,

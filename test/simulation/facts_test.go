@@ -266,8 +266,12 @@ func (w *world) check() {
 	}
 }
 
-// runsOnce checks that no delegate starts after another one of its proxy did, unless somebody deleted that one.
+// runsOnce checks that no delegate starts after another one of its proxy did, unless somebody deleted that one. In a
+// target that was set back, delegates come back.
 func (w *world) runsOnce() {
+	if slices.ContainsFunc(w.targets, func(k *kubernetes) bool { return k.backs > 0 }) {
+		return
+	}
 	for _, k := range w.targets {
 		for uid := range k.containers {
 			proxy := w.facts.delegates[uid].proxy
@@ -275,7 +279,7 @@ func (w *world) runsOnce() {
 			if !ok {
 				w.facts.first[proxy] = uid
 			}
-			if ok && first != uid && !w.facts.mayGo[proxy] && !w.facts.mayRunAgain[proxy] && k.backs == 0 {
+			if ok && first != uid && !w.facts.mayGo[proxy] && !w.facts.mayRunAgain[proxy] {
 				w.violate("two delegates of proxy %s were started", proxy)
 			}
 		}

@@ -222,9 +222,13 @@ func longestGap(renewals []time.Duration, now, late time.Duration) time.Duration
 }
 
 // decided checks a decision of the target's manager that the source of a PodChaperon has been silent for too long, and
-// had a minute to be heard. The manager sees Leases late, and measures silence at its own renewals.
+// had a minute to be heard. The manager sees Leases late, and measures silence at its own renewals. One that was frozen
+// may decide by what it saw before: the product lets it write nothing then.
 func (s *siege) decided(chaperon *v1alpha1.PodChaperon, silent time.Duration) {
-	const late = timeouts.FenceBlind + timeouts.FenceSlack
+	late := timeouts.FenceBlind + timeouts.FenceSlack
+	if time.Since(s.guard.woke) <= late {
+		late += s.guard.slept
+	}
 	fence, err := translate.Fence(chaperon.Annotations[v1alpha1.AnnotationFenceAfter])
 	if err != nil || silent < fence {
 		return

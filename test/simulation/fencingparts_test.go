@@ -39,6 +39,9 @@ type guard struct {
 	observer  fence.Observer
 	chaperons *lagging
 	queue     *queue
+	// woke is when it last went on, after it had been frozen for as long as slept.
+	woke  time.Time
+	slept time.Duration
 }
 
 // newGuard starts the manager of the target.

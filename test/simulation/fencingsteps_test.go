@@ -320,6 +320,7 @@ func (s *siege) nextGuard() {
 	}
 	if s.guard.alive() {
 		s.guard.frozen = false
+		s.guard.woke, s.guard.slept = time.Now(), time.Since(s.heard.absent)
 		return
 	}
 	s.guard = s.newGuard()

@@ -54,7 +54,8 @@ func (o *Observer) Look(lease *coordinationv1.Lease, now time.Time) {
 	}
 	_, o.fences = lease.Annotations[v1alpha1.AnnotationFences]
 	_, o.changes = lease.Annotations[v1alpha1.AnnotationChanges]
-	_, o.withdraws = lease.Annotations[v1alpha1.AnnotationWithdraws]
+	o.withdraws = lease.Spec.RenewTime != nil &&
+		lease.Annotations[v1alpha1.AnnotationWithdraws] == lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 	stamp := stampOf(lease)
 	switch first := o.stamp == ""; {
 	case first && o.state == NoLease, !first && stamp != o.stamp:

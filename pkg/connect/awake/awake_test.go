@@ -122,6 +122,32 @@ func TestWhetherTheManagerFences(t *testing.T) {
 	}
 }
 
+// TestAnEarlierManagerDoesNotSpareWithdrawnDelegates has a manager that keeps the annotation of the one before it.
+func TestAnEarlierManagerDoesNotSpareWithdrawnDelegates(t *testing.T) {
+	o, lease := Observer{}, renewedAt(start.Add(123456*time.Microsecond))
+	if o.Look(lease, start); o.Withdraws() {
+		t.Error("it does not say so")
+	}
+	lease.Annotations = map[string]string{
+		v1alpha1.AnnotationWithdraws: lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano),
+	}
+	if o.Look(lease, start); !o.Withdraws() {
+		t.Error("it says so")
+	}
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(start.Add(time.Second)))
+	if o.Look(lease, start); o.Withdraws() {
+		t.Error("an earlier manager has renewed the Lease since")
+	}
+	lease.Annotations[v1alpha1.AnnotationWithdraws] = ""
+	if o.Look(lease, start); o.Withdraws() {
+		t.Error("it does not say when it was written")
+	}
+	lease.Spec.RenewTime = nil
+	if o.Look(lease, start); o.Withdraws() {
+		t.Error("nobody has renewed the Lease")
+	}
+}
+
 func TestLooksAreMoreFrequentWhileARenewalIsOverdue(t *testing.T) {
 	const overdue = timeouts.PresenceRenewal + timeouts.PresenceDoubt
 	half := timeouts.PresenceDoubt / 2

@@ -46,6 +46,9 @@ func (r *reaching) holds(t *testing.T, remembered int64, accepted string) {
 }
 
 func TestAnEngagedTargetIsHeld(t *testing.T) {
+	withdrawing := leaseNamed(v1alpha1.LeaseManager)
+	withdrawing.Spec.RenewTime = new(metav1.NewMicroTime(time.Unix(1000, 0)))
+	withdrawing.Annotations[v1alpha1.AnnotationWithdraws] = time.Unix(1000, 0).UTC().Format(time.RFC3339)
 	for name, test := range map[string]struct {
 		manager                    client.Object
 		fences, changes, withdraws bool
@@ -59,7 +62,7 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 			manager: leaseNamed(v1alpha1.LeaseManager, v1alpha1.AnnotationChanges), changes: true,
 		},
 		"its manager spares withdrawn delegates that have a node": {
-			manager: leaseNamed(v1alpha1.LeaseManager, v1alpha1.AnnotationWithdraws), withdraws: true,
+			manager: withdrawing, withdraws: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,10 @@ const lackingFor = 15 * time.Second
 // holdTarget takes the Lease of the target, if there is one. From then on, writes end with the hold.
 func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) error {
 	if l.options.Holds == nil || e.self {
-		return nil // Of a copy of this cluster, the cluster itself is another one.
+		// Of a copy of this cluster, the cluster itself is another one. Its manager is of our version.
+		e.target.SetChanges(e.self)
+		e.target.SetWithdraws(e.self)
+		return nil
 	}
 	var err error
 	err = l.persistently(ctx, func() (err error) { e.leases, err = d.leases(ctx); return err })

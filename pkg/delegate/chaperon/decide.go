@@ -35,7 +35,7 @@ type decision struct {
 	create         bool
 	deleteDelegate bool
 	grace          *int64 // of the delegate, in seconds; nil is its own
-	asSeen         bool   // The delegate is deleted only if it has not changed.
+	asSeen         bool   // What is deleted must not have changed.
 	// afterStatus requires that the status was written before the delegate is deleted.
 	afterStatus    bool
 	changeDelegate bool // as the PodChaperon says
@@ -48,19 +48,7 @@ type decision struct {
 // silent for too long.
 func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now time.Time) decision {
 	ours := pod != nil && metav1.IsControlledBy(pod, chaperon)
-	if grace, ok := translate.EndAsked(chaperon); ok {
-		switch {
-		case pod == nil:
-		case silent:
-			grace = atMost(grace, pod, &chaperon.Spec)
-		case grace == nil: // The delegate's own also shortens a longer one, which somebody asked for before.
-			grace = atMost(nil, pod, &pod.Spec)
-		}
-		return decideDeletion(chaperon, pod, ours, grace)
-	}
-	if translate.Withdrawn(chaperon) && !(ours && hasNode(pod)) {
-		d := decideDeletion(chaperon, pod, ours, nil)
-		d.asSeen = d.deleteDelegate
+	if d, asked := decideAsked(chaperon, pod, ours, silent); asked {
 		return d
 	}
 	switch {
@@ -81,6 +69,25 @@ func decide(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, silent bool, now ti
 	default:
 		return decideMissing(chaperon, now)
 	}
+}
+
+// decideAsked decides on the end that the source asked for, if it did.
+func decideAsked(chaperon *v1alpha1.PodChaperon, pod *corev1.Pod, ours, silent bool) (d decision, asked bool) {
+	grace, asked := translate.EndAsked(chaperon)
+	switch {
+	case !asked && (!translate.Withdrawn(chaperon) || ours && hasNode(pod)):
+		return decision{}, false
+	case !asked:
+		d = decideDeletion(chaperon, pod, ours, nil)
+		d.asSeen = true
+		return d, true
+	case pod == nil:
+	case silent:
+		grace = atMost(grace, pod, &chaperon.Spec)
+	case grace == nil: // The delegate's own also shortens a longer one, which somebody asked for before.
+		grace = atMost(nil, pod, &pod.Spec)
+	}
+	return decideDeletion(chaperon, pod, ours, grace), true
 }
 
 // hasNode says whether the delegate runs, or will, or has finished.

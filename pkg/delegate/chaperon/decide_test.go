@@ -206,19 +206,22 @@ func TestDecide(t *testing.T) {
 			decision{status: ptr.To(status(corev1.PodRunning, scheduled, gone(0)))},
 		},
 		"a withdrawn PodChaperon without a delegate is deleted": {
-			chaperon(corev1.PodStatus{}, withdrawn), nil, decision{deleteChaperon: true},
+			chaperon(corev1.PodStatus{}, withdrawn), nil, decision{deleteChaperon: true, asSeen: true},
 		},
 		"a withdrawn PodChaperon whose delegate was deleted on its node is deleted": {
-			chaperon(status(corev1.PodRunning, scheduled, gone(0)), withdrawn), nil, decision{deleteChaperon: true},
+			chaperon(status(corev1.PodRunning, scheduled, gone(0)), withdrawn), nil,
+			decision{deleteChaperon: true, asSeen: true},
 		},
 		"a withdrawn PodChaperon leaves another's pod alone": {
 			chaperon(corev1.PodStatus{}, withdrawn), delegate(status(corev1.PodRunning), onNode, notOurs),
-			decision{deleteChaperon: true},
+			decision{deleteChaperon: true, asSeen: true},
 		},
 		"a withdrawn delegate on a node ends if its end is asked for, too": {
 			chaperon(status(corev1.PodRunning, scheduled), withdrawn, grace("5")),
 			delegate(status(corev1.PodRunning, scheduled), onNode),
-			decision{deleteDelegate: true, grace: ptr.To[int64](5), status: ptr.To(status(corev1.PodRunning, scheduled))},
+			decision{
+				deleteDelegate: true, grace: ptr.To[int64](5), status: ptr.To(status(corev1.PodRunning, scheduled)),
+			},
 		},
 		"a grace period that is not a number is ignored": {
 			chaperon(corev1.PodStatus{}, grace("soon")), nil, decision{create: true},
@@ -281,7 +284,7 @@ func onFailure(c *v1alpha1.PodChaperon) { c.Spec.RestartPolicy = corev1.RestartP
 
 func grace(value string) func(*v1alpha1.PodChaperon) {
 	return func(c *v1alpha1.PodChaperon) {
-		c.Annotations = map[string]string{v1alpha1.AnnotationDeletionGracePeriod: value}
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationDeletionGracePeriod, value)
 	}
 }
 

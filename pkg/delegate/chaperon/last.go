@@ -94,8 +94,7 @@ func (l *lasts) forget(key types.NamespacedName) {
 func (r *Reconciler) catchUp(
 	ctx context.Context, chaperon *v1alpha1.PodChaperon, silent bool,
 ) (now *v1alpha1.PodChaperon, later bool, err error) {
-	_, ending := translate.EndAsked(chaperon)
-	pod, awaited := r.lasts.of(chaperon, ending && r.written.ending(chaperon))
+	pod, awaited := r.lasts.of(chaperon, translate.ToEnd(chaperon) && r.written.ending(chaperon))
 	if pod == nil {
 		return chaperon, awaited, nil
 	}

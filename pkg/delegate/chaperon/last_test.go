@@ -90,6 +90,24 @@ func TestTheEndOfADelegateIsNotForgottenByWhoReadItBefore(t *testing.T) {
 	}
 }
 
+// TestTheEndOfAWithdrawnDelegateIsAwaited has a delegate that may have got a node, and finished, just before it went.
+func TestTheEndOfAWithdrawnDelegateIsAwaited(t *testing.T) {
+	pending, finished := corev1.PodStatus{Phase: corev1.PodPending}, corev1.PodStatus{Phase: corev1.PodSucceeded}
+	s := newStage(t, chaperon(corev1.PodStatus{}, withdrawn), delegate(pending))
+	s.reconciler.lasts.watch()
+	s.mustReconcile()
+	s.expectNoDelegate()
+	s.mustReconcile()
+	if s.chaperon().Status.Phase != "" {
+		t.Errorf("status %v", s.chaperon().Status)
+	}
+	s.deleted(t, delegate(finished))
+	s.mustReconcile()
+	if got := s.chaperon().Status.Phase; got != corev1.PodSucceeded {
+		t.Errorf("the delegate's last phase is %q", got)
+	}
+}
+
 // deleted plays the watch that shows the end of a pod.
 func (s *stage) deleted(t *testing.T, pod *corev1.Pod) {
 	t.Helper()

@@ -137,7 +137,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChaperon) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(chaperon), pod, client.UnsafeDisableDeepCopy)
-	_, ending := translate.EndAsked(chaperon)
+	ending := translate.ToEnd(chaperon)
 	if err == nil {
 		r.lasts.exists(pod)
 	}
@@ -145,7 +145,7 @@ func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChap
 		r.written.noteEnding(chaperon)
 	}
 	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil &&
-		(translate.ToEnd(chaperon) || delegateSeen(&chaperon.Status)) && !r.written.ending(chaperon) {
+		(ending && !r.written.ending(chaperon) || !ending && delegateSeen(&chaperon.Status)) {
 		pod = &corev1.Pod{}
 		err = r.apiReader.Get(ctx, client.ObjectKeyFromObject(chaperon), pod)
 	}
@@ -188,8 +188,12 @@ func (r *Reconciler) carryOut(
 				"then, so that the source does not take the pod for ended", "wait", wait)
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
+		exactly := metav1.Preconditions{UID: &chaperon.UID}
+		if d.asSeen {
+			exactly.ResourceVersion = &chaperon.ResourceVersion
+		}
 		background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-		if err := r.deleteObject(ctx, chaperon, background); err != nil {
+		if err := r.deleteObject(ctx, chaperon, background, client.Preconditions(exactly)); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)
 		}
 	}

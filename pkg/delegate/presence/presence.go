@@ -70,9 +70,10 @@ func (p *Presence) renew(ctx context.Context) error {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationFences, "")
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationChanges, "")
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationWithdraws, "")
 	lease.Spec.HolderIdentity = &p.Holder
-	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now()))
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now().Truncate(time.Microsecond)))
+	metav1.SetMetaDataAnnotation(
+		&lease.ObjectMeta, v1alpha1.AnnotationWithdraws, lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano))
 	lease.Spec.LeaseDurationSeconds = new(int32(timeouts.SilentWithin / time.Second))
 	if err := write(lease); err != nil {
 		return fmt.Errorf("writing Lease %q: %w", v1alpha1.LeaseManager, err)

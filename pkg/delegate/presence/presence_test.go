@@ -14,6 +14,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
@@ -84,10 +85,12 @@ func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {
 		if _, says := lease.Annotations[v1alpha1.AnnotationFences]; says != fences {
 			t.Errorf("it says %v, want %v", says, fences)
 		}
-		for _, known := range []string{v1alpha1.AnnotationChanges, v1alpha1.AnnotationWithdraws} {
-			if _, says := lease.Annotations[known]; !says {
-				t.Errorf("it does not say %q", known)
-			}
+		if _, says := lease.Annotations[v1alpha1.AnnotationChanges]; !says {
+			t.Error("it does not say that it applies changes")
+		}
+		o := awake.Observer{}
+		if o.Look(lease, time.Now()); !o.Withdraws() {
+			t.Error("it does not say that it spares withdrawn delegates that have a node")
 		}
 	}
 }

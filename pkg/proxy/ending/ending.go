@@ -36,16 +36,23 @@ func Ask(ctx context.Context, target client.Client, chaperon *v1alpha1.PodChaper
 	})
 }
 
-// Withdraw asks the same, with the delegate's own grace period, of a delegate that has no node as the PodChaperon was
-// seen. If it gets one before the target's manager ends it, it stays: Begun says so when the PodChaperon shows the
-// node. Earlier managers, which do not know this, end it. If the PodChaperon has changed, the API server answers with a
-// conflict.
+// AskAsSeen asks the same, with the delegate's own grace period, unless the PodChaperon has changed. The API server
+// answers with a conflict then.
+func AskAsSeen(ctx context.Context, target client.Client, seen *v1alpha1.PodChaperon) error {
+	return askAsSeen(ctx, target, seen, v1alpha1.AnnotationDeletionGracePeriod)
+}
+
+// Withdraw asks the same as AskAsSeen about a delegate that has no node. If it gets one before the target's manager
+// ends it, it stays: Begun is false when the PodChaperon shows the node. Managers of earlier versions end it.
 func Withdraw(ctx context.Context, target *engage.Target, seen *v1alpha1.PodChaperon) error {
-	annotation := v1alpha1.AnnotationDeletionGracePeriod
-	if target.Withdraws() {
-		annotation = v1alpha1.AnnotationWithdrawn
+	if !target.Withdraws() {
+		return AskAsSeen(ctx, target.Client, seen)
 	}
-	return ask(ctx, target.Client, seen, map[string]any{
+	return askAsSeen(ctx, target.Client, seen, v1alpha1.AnnotationWithdrawn)
+}
+
+func askAsSeen(ctx context.Context, target client.Client, seen *v1alpha1.PodChaperon, annotation string) error {
+	return ask(ctx, target, seen, map[string]any{
 		"resourceVersion": seen.ResourceVersion,
 		"annotations":     map[string]any{annotation: ""},
 	})

@@ -16,14 +16,13 @@ type ask struct {
 	chaperon types.UID
 	parent   types.UID // of the PodChaperon, or empty if the proxy may get another one
 	grace    string    // as in ending
-	// withdrawn is as in ending.
-	withdrawn bool
-	at        time.Time
+	spares   bool      // as in ending
+	at       time.Time
 }
 
 // askFor returns what is remembered of a request.
 func askFor(e ending, now time.Time) ask {
-	a := ask{chaperon: e.chaperon.UID, grace: e.grace, withdrawn: e.withdrawn, at: now}
+	a := ask{chaperon: e.chaperon.UID, grace: e.grace, spares: e.spares, at: now}
 	if !e.withdrawn {
 		a.parent = gate.ParentOf(e.chaperon).UID
 	}

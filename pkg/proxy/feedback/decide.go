@@ -47,8 +47,9 @@ type state struct {
 	forced func(types.UID) bool
 	vet    addresses.Vet // decides which addresses the proxy may show
 	now    time.Time
-	// changes says whether the target's manager applies changes of PodChaperons.
-	changes bool
+	// changes says whether the target's manager applies changes of PodChaperons, and withdraws whether it spares
+	// withdrawn delegates that have a node.
+	changes, withdraws bool
 	// wanted are the annotations that proxies take over.
 	wanted []string
 	// warned are the warnings of the proxy in this target that need not be recorded, and began is when this process
@@ -87,6 +88,8 @@ type ending struct {
 	grace string
 	// withdrawn says that placement asked for it. The proxy is not bound, and lives on.
 	withdrawn bool
+	// spares says that a delegate that has a node is not to end.
+	spares bool
 	// asked says that the PodChaperon itself shows the request: placement or an earlier leader made it.
 	asked bool
 	// overdue says that the target's manager did not end the delegate in time.
@@ -185,18 +188,19 @@ func finishedByItself(chaperon *v1alpha1.PodChaperon) bool {
 		translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate) == nil
 }
 
-// endIfAsked makes sure that the delegate of an unbound proxy ends, if placement withdrew it.
+// endIfAsked makes sure that the delegate of an unbound proxy ends, if placement withdrew it. The target's manager may
+// not know any more what placement wrote, after a rollback.
 func (p *plan) endIfAsked(s state, c *v1alpha1.PodChaperon) {
 	if translate.ToEnd(c) {
-		grace, _ := asking.Asked(c)
-		p.end(s, ending{chaperon: c, grace: grace, withdrawn: true})
+		grace, whatever := asking.Asked(c)
+		p.end(s, ending{chaperon: c, grace: grace, withdrawn: true, spares: s.withdraws && !whatever})
 	}
 }
 
 // end adds the ending to the plan, unless it is under way.
 func (p *plan) end(s state, e ending) {
 	i := slices.IndexFunc(s.asked, func(a ask) bool {
-		return a.chaperon == e.chaperon.UID && a.grace == e.grace && a.withdrawn == e.withdrawn
+		return a.chaperon == e.chaperon.UID && a.grace == e.grace && a.spares == e.spares
 	})
 	if e.chaperon.DeletionTimestamp != nil && (i >= 0 || e.grace == "") {
 		return
@@ -209,7 +213,7 @@ func (p *plan) end(s state, e ending) {
 		e.overdue = true
 	}
 	shown, asked := asking.Asked(e.chaperon)
-	e.asked = asked && shown == e.grace || e.withdrawn
+	e.asked = asked && shown == e.grace || e.spares
 	p.endings = append(p.endings, e)
 	p.waitFor(managerPatience)
 }

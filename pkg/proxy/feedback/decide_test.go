@@ -118,7 +118,9 @@ func asked(grace string, ago time.Duration) []ask {
 }
 
 // askedToWithdraw is a withdrawal that the target's manager has not carried out in time.
-var askedToWithdraw = []ask{{chaperon: "c1", withdrawn: true, at: time.Unix(2000, 0).Add(-managerPatience)}}
+func askedToWithdraw(spares bool) []ask {
+	return []ask{{chaperon: "c1", spares: spares, at: time.Unix(2000, 0).Add(-managerPatience)}}
+}
 
 func TestDecide(t *testing.T) {
 	type chaperons = []v1alpha1.PodChaperon
@@ -137,6 +139,7 @@ func TestDecide(t *testing.T) {
 		chaperons chaperons
 		asked     []ask
 		last      *v1alpha1.PodChaperon
+		withdraws bool
 		want      want
 	}{
 		"neither a proxy nor a chaperon":                  {},
@@ -324,22 +327,35 @@ func TestDecide(t *testing.T) {
 		},
 		"a chaperon that placement withdrew and nobody ends is left to the garbage collector": {
 			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(toEnd(""))},
-			asked: askedToWithdraw, want: ends("c1, asked, withdrawn, overdue"),
+			asked: askedToWithdraw(false), want: ends("c1, asked, withdrawn, overdue"),
 		},
-		"a chaperon that placement withdrew in another way is watched, too": {
+		"a chaperon that placement withdrew unless it has a node is watched, too": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))}, withdraws: true,
+			want: ends("c1, asked, withdrawn, spares"),
+		},
+		"a chaperon that placement withdrew unless it has a node is left to the garbage collector, too": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))}, withdraws: true,
+			asked: askedToWithdraw(true), want: ends("c1, asked, withdrawn, spares, overdue"),
+		},
+		"a manager that does not know withdrawals any more is asked for the end": {
 			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))},
-			want: ends("c1, asked, withdrawn"),
+			asked: askedToWithdraw(true), want: ends("c1, withdrawn"),
+		},
+		"a manager that does not know withdrawals any more has its time, too": {
+			proxy:     proxy(boundTo("")),
+			chaperons: chaperons{chaperon(withdrawn(corev1.PodPending), toEnd(""))},
+			asked:     askedToWithdraw(false), want: ends("c1, asked, withdrawn, overdue"),
 		},
 		"a chaperon that placement withdrew too late is not ended": {
 			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodRunning))},
 		},
 		"a chaperon that placement withdrew is ended for good if the proxy is bound elsewhere": {
 			proxy: proxy(boundTo("another")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))},
-			asked: askedToWithdraw, want: ends("c1"),
+			asked: askedToWithdraw(true), want: ends("c1"),
 		},
 		"a chaperon that placement withdrew too late is ended for good with its proxy": {
 			proxy: proxy(terminating(30)), chaperons: chaperons{chaperon(withdrawn(corev1.PodRunning))},
-			asked: askedToWithdraw, want: ends("c1"),
+			asked: askedToWithdraw(true), want: ends("c1"),
 		},
 		"a proxy whose delegate was fenced goes, and the delegate may still be ending": {
 			proxy: proxy(), chaperons: chaperons{chaperon(without(v1alpha1.ReasonDelegateFenced, "silence"))},
@@ -416,6 +432,7 @@ func TestDecide(t *testing.T) {
 					nodeName:  node,
 					proxy:     test.proxy,
 					chaperons: test.chaperons,
+					withdraws: test.withdraws,
 					asked:     test.asked,
 					last:      test.last,
 					vet:       anyAddress,
@@ -469,6 +486,9 @@ func describe(endings []ending) []string {
 		}
 		if e.withdrawn {
 			s += ", withdrawn"
+		}
+		if e.spares {
+			s += ", spares"
 		}
 		if e.overdue {
 			s += ", overdue"

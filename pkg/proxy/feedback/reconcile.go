@@ -62,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
 	s.forced = r.feedback.wasForced
-	s.changes, s.wanted = r.target.Changes(), r.options.Annotations
+	s.changes, s.withdraws, s.wanted = r.target.Changes(), r.target.Withdraws(), r.options.Annotations
 	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {
@@ -178,7 +178,7 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 		return r.askGarbageCollector(ctx, e)
 	}
 	if !e.asked {
-		if err := r.askManager(ctx, e.chaperon, e.grace); err != nil {
+		if err := r.askManager(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -187,12 +187,19 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 }
 
 // askManager asks the target's manager to delete the delegate and then the PodChaperon. So the PodChaperon outlives the
-// delegate, and shows the delegate's end.
-func (r *reconciler) askManager(ctx context.Context, chaperon *v1alpha1.PodChaperon, grace string) error {
+// delegate, and shows the delegate's end. One that was withdrawn may have got a node meanwhile: then its PodChaperon
+// has changed, and this is an error.
+func (r *reconciler) askManager(ctx context.Context, e ending) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := ignoreGone(asking.Ask(ctx, r.target.Client, chaperon, grace)); err != nil {
-		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", chaperon.Name, err)
+	var err error
+	if e.withdrawn {
+		err = client.IgnoreNotFound(asking.AskAsSeen(ctx, r.target.Client, e.chaperon))
+	} else {
+		err = ignoreGone(asking.Ask(ctx, r.target.Client, e.chaperon, e.grace))
+	}
+	if err != nil {
+		return fmt.Errorf("asking for the deletion of the delegate of PodChaperon %q: %w", e.chaperon.Name, err)
 	}
 	return nil
 }

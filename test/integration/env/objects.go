@@ -2,10 +2,12 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -113,11 +115,21 @@ func RemoveFinalizers(t T, c *Cluster, object client.Object) {
 	Must(t, client.IgnoreNotFound(c.Client.Patch(t.Context(), copied, patch)))
 }
 
-// Bind binds a pod to a node. It plays a scheduler.
+// Bind binds a pod to a node. It plays a scheduler. It returns when the API server's own cache shows that, too. Until
+// then, the API server takes the pod for one that is not bound if somebody deletes it, and deletes it at once.
 func Bind(t T, c *Cluster, pod *corev1.Pod, node string) {
 	t.Helper()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 	Must(t, c.Client.SubResource("binding").Create(t.Context(), pod, binding))
+	Eventually(t, func(ctx context.Context) error {
+		cached := &corev1.Pod{}
+		anyVersion := &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}}
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), cached, anyVersion)
+		if err == nil && cached.UID == pod.UID && cached.Spec.NodeName == "" {
+			return errors.New("the API server's cache does not show the binding")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // read reads an object into itself. No earlier field stays.

@@ -65,7 +65,7 @@ func (p *Placer) awaitShown(ctx context.Context, w *waiter, chaperon *v1alpha1.P
 		select {
 		case <-w.news:
 		case <-timer.C():
-			gone, err := deletedUnseen(ctx, w.target, chaperon)
+			_, gone, err := deletedUnseen(ctx, w.target, chaperon)
 			if gone {
 				return
 			}

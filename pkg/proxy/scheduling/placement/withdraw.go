@@ -91,13 +91,12 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 	defer timer.Stop()
 	for {
 		now, deleted := p.Delegates.latest(w, seen)
-		said, _ := read(now)
 		switch {
 		case p.Delegates.proxyState(w) != proxyPending:
 			return &ConcludedError{}
 		case deleted:
 			return refusal
-		case said == scheduled:
+		case spared(now):
 			return nil
 		}
 		select {
@@ -106,9 +105,12 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 			if w.target.Lost() {
 				return withdrawing(refusal, errors.New("it is lost"))
 			}
-			gone, err := deletedUnseen(ctx, w.target, seen)
-			if gone {
+			found, gone, err := deletedUnseen(ctx, w.target, seen)
+			switch {
+			case gone:
 				return refusal
+			case err == nil && spared(found): // The cache may never show it. The next attempt finds it.
+				return withdrawing(refusal, errors.New("it has got a node"))
 			}
 			logWait(ctx, w.target, seen, err)
 			timer.Reset(p.timeout)
@@ -130,14 +132,24 @@ func logWait(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon, err err
 	logger.Info("Waiting until a withdrawn delegate has ended")
 }
 
+// spared says whether a delegate that was withdrawn has got a node before. States from before the withdrawal do not
+// count.
+func spared(now *v1alpha1.PodChaperon) bool {
+	_, withdrawn := now.Annotations[v1alpha1.AnnotationWithdrawn]
+	said, _ := read(now)
+	return withdrawn && said == scheduled
+}
+
 // deletedUnseen asks the API server whether the PodChaperon is gone: a cache that never showed it does not report its
-// deletion either.
-func deletedUnseen(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon) (bool, error) {
-	now, err := live(ctx, t, seen)
+// deletion either. Without an error, it returns the PodChaperon that is there.
+func deletedUnseen(
+	ctx context.Context, t *Target, seen *v1alpha1.PodChaperon,
+) (now *v1alpha1.PodChaperon, gone bool, err error) {
+	now, err = live(ctx, t, seen)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return now, true, nil
 	}
-	return err == nil && now.UID != seen.UID, err
+	return now, err == nil && now.UID != seen.UID, err
 }
 
 // abandon asks for the end of the delegate of a proxy that is gone. If that fails, feedback asks.

@@ -75,6 +75,27 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 				w.Delegates.Gone(at, newChaperon("c", "p"))
 			}, "c1: unschedulable: full",
 		},
+		"the cache shows a node from before the withdrawal": {func(w *world, at *Target, _ func()) {
+			w.Delegates.Seen(at, newChaperon("c", "p", onNode))
+			eventually(t, "the pod waits for the end", w.clock.HasWaiters)
+			w.Delegates.Gone(at, newChaperon("c", "p"))
+		}, "c1: unschedulable: full"},
+		"the delegate gets a node and the cache does not show it": {func(w *world, at *Target, _ func()) {
+			all := &v1alpha1.PodChaperonList{}
+			if err := at.Client.List(t.Context(), all); err != nil || len(all.Items) != 1 {
+				t.Fatalf("%d PodChaperons, %v", len(all.Items), err)
+			}
+			there := &all.Items[0]
+			metav1.SetMetaDataAnnotation(&there.ObjectMeta, v1alpha1.AnnotationWithdrawn, "")
+			if err := at.Client.Update(t.Context(), there); err != nil {
+				t.Fatal(err)
+			}
+			onNode(there)
+			if err := at.Client.Status().Update(t.Context(), there); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Step(time.Minute)
+		}, "withdrawing the delegate (unschedulable: full) from c1: it has got a node"},
 		"the target is lost": {func(w *world, at *Target, _ func()) {
 			w.registry.Lose(at.Target)
 			w.clock.Step(time.Minute)
@@ -144,7 +165,7 @@ func TestAWithdrawnDelegateHasEndedOnlyIfTheAPIServerSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got, err := deletedUnseen(t.Context(), at, seen); got != test.want || (err != nil) != (test.get != nil) {
+			if _, got, err := deletedUnseen(t.Context(), at, seen); got != test.want || (err != nil) != (test.get != nil) {
 				t.Errorf("got %t, want %t; error %v", got, test.want, err)
 			}
 		})
