@@ -158,8 +158,8 @@ const (
 	// their delegates. Its value is empty.
 	AnnotationChanges = prefix + "applies-changes"
 	// AnnotationWithdraws on the Lease of the target's manager says that its version knows AnnotationWithdrawn. Its
-	// value is spec.renewTime, in RFC 3339 with nanoseconds. A manager of an earlier version leaves the annotation as it
-	// is when it renews the Lease.
+	// value is spec.renewTime in UTC, in RFC 3339 and without zeros at the end. A manager of an earlier version leaves
+	// the annotation as it is when it renews the Lease.
 	AnnotationWithdraws = prefix + "withdraws"
 	// AnnotationNextHolder on the Lease of the source's leader, in the source, is the holder to which that leader left
 	// the Leases in targets when it stopped. The next leader takes them over at once.

@@ -2,8 +2,10 @@ package translate
 
 import (
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
@@ -30,6 +32,12 @@ func Withdrawn(chaperon *v1alpha1.PodChaperon) bool {
 	lost := PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate)
 	_, withdrawn := chaperon.Annotations[v1alpha1.AnnotationWithdrawn]
 	return withdrawn && (!Scheduled(&chaperon.Status) || lost != nil && lost.Status == corev1.ConditionFalse)
+}
+
+// RenewedAt returns the value of v1alpha1.AnnotationWithdraws on a Lease that was renewed at a time. API servers keep
+// its microseconds.
+func RenewedAt(renewed metav1.MicroTime) string {
+	return renewed.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano)
 }
 
 // ToEnd says whether a source asked the target's manager for the end of a delegate, in one way or the other.

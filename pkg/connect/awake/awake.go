@@ -7,6 +7,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // State is what is known about the manager of a target.
@@ -55,7 +56,7 @@ func (o *Observer) Look(lease *coordinationv1.Lease, now time.Time) {
 	_, o.fences = lease.Annotations[v1alpha1.AnnotationFences]
 	_, o.changes = lease.Annotations[v1alpha1.AnnotationChanges]
 	o.withdraws = lease.Spec.RenewTime != nil &&
-		lease.Annotations[v1alpha1.AnnotationWithdraws] == lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+		lease.Annotations[v1alpha1.AnnotationWithdraws] == translate.RenewedAt(*lease.Spec.RenewTime)
 	stamp := stampOf(lease)
 	switch first := o.stamp == ""; {
 	case first && o.state == NoLease, !first && stamp != o.stamp:

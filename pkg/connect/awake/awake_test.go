@@ -9,6 +9,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 var start = time.Unix(1000, 0)
@@ -129,7 +130,7 @@ func TestAnEarlierManagerDoesNotSpareWithdrawnDelegates(t *testing.T) {
 		t.Error("it does not say so")
 	}
 	lease.Annotations = map[string]string{
-		v1alpha1.AnnotationWithdraws: lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano),
+		v1alpha1.AnnotationWithdraws: translate.RenewedAt(*lease.Spec.RenewTime),
 	}
 	if o.Look(lease, start); !o.Withdraws() {
 		t.Error("it says so")

@@ -170,7 +170,7 @@ func (c *changer) patch(ctx context.Context, subresource string, wished *corev1.
 	if broken == nil {
 		return nil
 	}
-	if err := c.deleteObject(ctx, c.live, client.GracePeriodSeconds(0)); err != nil {
+	if err := c.deleteObject(ctx, c.live, false, client.GracePeriodSeconds(0)); err != nil {
 		return fmt.Errorf("deleting a delegate that may not be (%s): %w", truncate(broken.Error()), err)
 	}
 	return broken

@@ -173,12 +173,7 @@ func (r *Reconciler) carryOut(
 		}
 	}
 	if d.deleteDelegate {
-		exactly := metav1.Preconditions{UID: &pod.UID}
-		if d.asSeen {
-			exactly.ResourceVersion = &pod.ResourceVersion
-		}
-		options := &client.DeleteOptions{GracePeriodSeconds: d.grace, Preconditions: &exactly}
-		if err := r.deleteObject(ctx, pod, options); err != nil {
+		if err := r.deleteObject(ctx, pod, d.asSeen, &client.DeleteOptions{GracePeriodSeconds: d.grace}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the delegate: %w", err)
 		}
 	}
@@ -188,12 +183,8 @@ func (r *Reconciler) carryOut(
 				"then, so that the source does not take the pod for ended", "wait", wait)
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
-		exactly := metav1.Preconditions{UID: &chaperon.UID}
-		if d.asSeen {
-			exactly.ResourceVersion = &chaperon.ResourceVersion
-		}
 		background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-		if err := r.deleteObject(ctx, chaperon, background, client.Preconditions(exactly)); err != nil {
+		if err := r.deleteObject(ctx, chaperon, d.asSeen, background); err != nil {
 			return reconcile.Result{}, fmt.Errorf("deleting the PodChaperon: %w", err)
 		}
 	}
@@ -288,7 +279,7 @@ func (r *Reconciler) createWithin(
 	if broken == nil {
 		return nil
 	}
-	if err := r.deleteObject(ctx, delegate, client.GracePeriodSeconds(0)); err != nil {
+	if err := r.deleteObject(ctx, delegate, false, client.GracePeriodSeconds(0)); err != nil {
 		return fmt.Errorf("deleting a delegate that may not be (%s): %w", truncate(broken.Error()), err)
 	}
 	return broken
@@ -312,11 +303,17 @@ func (r *Reconciler) decideOccupied(ctx context.Context, chaperon *v1alpha1.PodC
 	return r.carryOut(ctx, chaperon, pod, decide(chaperon, pod, false, r.clock.Now()))
 }
 
-// deleteObject deletes this very object, and never another one of the same name. Preconditions among the options count,
-// too.
-func (r *Reconciler) deleteObject(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	uid := object.GetUID()
-	err := r.client.Delete(ctx, object, append([]client.DeleteOption{client.Preconditions{UID: &uid}}, options...)...)
+// deleteObject deletes this very object, and never another one of the same name. If asSeen is true, it deletes only
+// this version of the object.
+func (r *Reconciler) deleteObject(
+	ctx context.Context, object client.Object, asSeen bool, options ...client.DeleteOption,
+) error {
+	uid, version := object.GetUID(), object.GetResourceVersion()
+	exactly := client.Preconditions{UID: &uid}
+	if asSeen {
+		exactly.ResourceVersion = &version
+	}
+	err := r.client.Delete(ctx, object, append(options, exactly)...)
 	if apierrors.IsConflict(err) {
 		return nil // Another object of that name, or another state of it; the event follows.
 	}

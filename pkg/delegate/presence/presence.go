@@ -14,6 +14,7 @@ import (
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 )
 
 // Presence renews the Lease of a target's manager.
@@ -71,9 +72,9 @@ func (p *Presence) renew(ctx context.Context) error {
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationChanges, "")
 	lease.Spec.HolderIdentity = &p.Holder
-	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now().Truncate(time.Microsecond)))
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now()))
 	metav1.SetMetaDataAnnotation(
-		&lease.ObjectMeta, v1alpha1.AnnotationWithdraws, lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano))
+		&lease.ObjectMeta, v1alpha1.AnnotationWithdraws, translate.RenewedAt(*lease.Spec.RenewTime))
 	lease.Spec.LeaseDurationSeconds = new(int32(timeouts.SilentWithin / time.Second))
 	if err := write(lease); err != nil {
 		return fmt.Errorf("writing Lease %q: %w", v1alpha1.LeaseManager, err)

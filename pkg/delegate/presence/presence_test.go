@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -14,8 +15,8 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
-	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/connect/awake"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/translate"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/waittest"
 )
 
@@ -71,7 +72,7 @@ func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {
 	server := fake.NewClientset()
 	p := &Presence{
 		Leases: server.CoordinationV1().Leases("leases"), Holder: "me",
-		Clock: testclock.NewFakeClock(time.Unix(1000, 0)),
+		Clock: testclock.NewFakeClock(time.Unix(1000, 123456789)),
 	}
 	for _, fences := range []bool{false, true, false} {
 		p.Fences = fences
@@ -88,9 +89,17 @@ func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {
 		if _, says := lease.Annotations[v1alpha1.AnnotationChanges]; !says {
 			t.Error("it does not say that it applies changes")
 		}
-		o := awake.Observer{}
-		if o.Look(lease, time.Now()); !o.Withdraws() {
-			t.Error("it does not say that it spares withdrawn delegates that have a node")
+		// What the Lease has when somebody reads it.
+		data, err := json.Marshal(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := &coordinationv1.Lease{}
+		if err := json.Unmarshal(data, read); err != nil {
+			t.Fatal(err)
+		}
+		if got := read.Annotations[v1alpha1.AnnotationWithdraws]; got != translate.RenewedAt(*read.Spec.RenewTime) {
+			t.Errorf("it says %q of withdrawn delegates", got)
 		}
 	}
 }

@@ -165,7 +165,8 @@ func TestAWithdrawnDelegateHasEndedOnlyIfTheAPIServerSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, got, err := deletedUnseen(t.Context(), at, seen); got != test.want || (err != nil) != (test.get != nil) {
+			_, got, err := deletedUnseen(t.Context(), at, seen)
+			if got != test.want || (err != nil) != (test.get != nil) {
 				t.Errorf("got %t, want %t; error %v", got, test.want, err)
 			}
 		})
