@@ -157,10 +157,10 @@ const (
 	// AnnotationChanges on the Lease of the target's manager says that its version applies changes of PodChaperons to
 	// their delegates. Its value is empty.
 	AnnotationChanges = prefix + "applies-changes"
-	// AnnotationWithdraws on the Lease of the target's manager says that its version knows AnnotationWithdrawn. Its
+	// AnnotationSpares on the Lease of the target's manager says that its version knows AnnotationWithdrawn. Its
 	// value is spec.renewTime in UTC, in RFC 3339 and without zeros at the end. A manager of an earlier version leaves
 	// the annotation as it is when it renews the Lease.
-	AnnotationWithdraws = prefix + "withdraws"
+	AnnotationSpares = prefix + "spares-withdrawn"
 	// AnnotationNextHolder on the Lease of the source's leader, in the source, is the holder to which that leader left
 	// the Leases in targets when it stopped. The next leader takes them over at once.
 	AnnotationNextHolder = prefix + "next-holder"

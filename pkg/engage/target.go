@@ -64,12 +64,12 @@ type Target struct {
 	// FindsNothing answers is enough.
 	FindsNothingNow func(ctx context.Context, namespace string) error
 
-	lapsed    atomic.Bool
-	lost      atomic.Bool
-	fences    atomic.Bool
-	changes   atomic.Bool
-	withdraws atomic.Bool
-	policy    atomic.Pointer[v1alpha1.PlacementPolicy]
+	lapsed  atomic.Bool
+	lost    atomic.Bool
+	fences  atomic.Bool
+	changes atomic.Bool
+	spares  atomic.Bool
+	policy  atomic.Pointer[v1alpha1.PlacementPolicy]
 }
 
 // IndexParent is the field index, in Target.Cache, of PodChaperons by the namespaced name of their proxy
@@ -98,11 +98,11 @@ func (t *Target) Changes() bool { return t.changes.Load() }
 // SetChanges notes whether the target's manager applies changes.
 func (t *Target) SetChanges(changes bool) { t.changes.Store(changes) }
 
-// Withdraws says whether the target's manager spares withdrawn delegates that have a node, as was last seen.
-func (t *Target) Withdraws() bool { return t.withdraws.Load() }
+// Spares says whether the target's manager spares withdrawn delegates that have a node, as was last seen.
+func (t *Target) Spares() bool { return t.spares.Load() }
 
-// SetWithdraws notes whether the target's manager spares withdrawn delegates that have a node.
-func (t *Target) SetWithdraws(withdraws bool) { t.withdraws.Store(withdraws) }
+// SetSpares notes whether the target's manager spares withdrawn delegates that have a node.
+func (t *Target) SetSpares(spares bool) { t.spares.Store(spares) }
 
 // Confirm returns nil if what the target said just before is of the present: it was not set back to an earlier state. A
 // target that lacks a PodChaperon must be confirmed before anybody concludes that the PodChaperon was deleted.

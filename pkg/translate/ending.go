@@ -34,7 +34,7 @@ func Withdrawn(chaperon *v1alpha1.PodChaperon) bool {
 	return withdrawn && (!Scheduled(&chaperon.Status) || lost != nil && lost.Status == corev1.ConditionFalse)
 }
 
-// RenewedAt returns the value of v1alpha1.AnnotationWithdraws on a Lease that was renewed at a time. API servers keep
+// RenewedAt returns the value of v1alpha1.AnnotationSpares on a Lease that was renewed at a time. API servers keep
 // its microseconds.
 func RenewedAt(renewed metav1.MicroTime) string {
 	return renewed.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano)

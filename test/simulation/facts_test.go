@@ -28,8 +28,8 @@ type facts struct {
 	// the target returns, one of the two delegates ends.
 	away map[types.UID]map[*kubernetes]bool
 	// first are the delegates whose containers started first, by their proxies. mayRunAgain are the proxies that may
-	// have another one: those that away had. Or a target's manager was silent, so the garbage collector ended a
-	// delegate that was withdrawn, which may have started.
+	// have another one: those that away had. Or a target's manager counted as an earlier one, or was silent, so the
+	// garbage collector ended a delegate that was withdrawn, which may have started.
 	first       map[types.UID]types.UID
 	mayRunAgain map[types.UID]bool
 	// phases are the last phases of proxies, and codes their exit codes.
@@ -92,6 +92,12 @@ func (w *world) chaperonChanged(k *cluster, c *v1alpha1.PodChaperon) {
 	}
 	if finished(c.Status.Phase) && !lost(c) && !w.forgot(k, c) {
 		w.facts.done[c.UID] = true
+	}
+	bound := slices.ContainsFunc(list[*corev1.Pod](w.source), func(proxy *corev1.Pod) bool {
+		return proxy.UID == parentOf(c) && proxy.Spec.NodeName != ""
+	})
+	if _, asked := translate.EndAsked(c); asked && !bound {
+		w.facts.mayRunAgain[parentOf(c)] = true
 	}
 	if translate.Withdrawn(c) && slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents) {
 		w.facts.mayRunAgain[parentOf(c)] = true

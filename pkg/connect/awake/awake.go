@@ -27,13 +27,13 @@ const (
 // Observer remembers what was seen of the Lease of a target's manager. The zero value has seen nothing. It is not safe
 // for concurrent use.
 type Observer struct {
-	state     State
-	stamp     string
-	changed   time.Time // when stamp was first seen
-	looked    time.Time
-	fences    bool
-	changes   bool
-	withdraws bool
+	state   State
+	stamp   string
+	changed time.Time // when stamp was first seen
+	looked  time.Time
+	fences  bool
+	changes bool
+	spares  bool
 }
 
 // Due says whether it is time to look at the Lease. While a renewal is overdue, looks are more frequent.
@@ -55,8 +55,8 @@ func (o *Observer) Look(lease *coordinationv1.Lease, now time.Time) {
 	}
 	_, o.fences = lease.Annotations[v1alpha1.AnnotationFences]
 	_, o.changes = lease.Annotations[v1alpha1.AnnotationChanges]
-	o.withdraws = lease.Spec.RenewTime != nil &&
-		lease.Annotations[v1alpha1.AnnotationWithdraws] == translate.RenewedAt(*lease.Spec.RenewTime)
+	o.spares = lease.Spec.RenewTime != nil &&
+		lease.Annotations[v1alpha1.AnnotationSpares] == translate.RenewedAt(*lease.Spec.RenewTime)
 	stamp := stampOf(lease)
 	switch first := o.stamp == ""; {
 	case first && o.state == NoLease, !first && stamp != o.stamp:
@@ -83,8 +83,8 @@ func (o *Observer) Fences() bool { return o.fences }
 // Changes says whether the manager applies changes to delegates, as of the last look.
 func (o *Observer) Changes() bool { return o.changes }
 
-// Withdraws says whether the manager spares withdrawn delegates that have a node, as of the last look.
-func (o *Observer) Withdraws() bool { return o.withdraws }
+// Spares says whether the manager spares withdrawn delegates that have a node, as of the last look.
+func (o *Observer) Spares() bool { return o.spares }
 
 // Since returns when the last renewal was seen.
 func (o *Observer) Since() time.Time { return o.changed }

@@ -126,25 +126,25 @@ func TestWhetherTheManagerFences(t *testing.T) {
 // TestAnEarlierManagerDoesNotSpareWithdrawnDelegates has a manager that keeps the annotation of the one before it.
 func TestAnEarlierManagerDoesNotSpareWithdrawnDelegates(t *testing.T) {
 	o, lease := Observer{}, renewedAt(start.Add(123456*time.Microsecond))
-	if o.Look(lease, start); o.Withdraws() {
+	if o.Look(lease, start); o.Spares() {
 		t.Error("it does not say so")
 	}
 	lease.Annotations = map[string]string{
-		v1alpha1.AnnotationWithdraws: translate.RenewedAt(*lease.Spec.RenewTime),
+		v1alpha1.AnnotationSpares: translate.RenewedAt(*lease.Spec.RenewTime),
 	}
-	if o.Look(lease, start); !o.Withdraws() {
+	if o.Look(lease, start); !o.Spares() {
 		t.Error("it says so")
 	}
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(start.Add(time.Second)))
-	if o.Look(lease, start); o.Withdraws() {
+	if o.Look(lease, start); o.Spares() {
 		t.Error("an earlier manager has renewed the Lease since")
 	}
-	lease.Annotations[v1alpha1.AnnotationWithdraws] = ""
-	if o.Look(lease, start); o.Withdraws() {
+	lease.Annotations[v1alpha1.AnnotationSpares] = ""
+	if o.Look(lease, start); o.Spares() {
 		t.Error("it does not say when it was written")
 	}
 	lease.Spec.RenewTime = nil
-	if o.Look(lease, start); o.Withdraws() {
+	if o.Look(lease, start); o.Spares() {
 		t.Error("nobody has renewed the Lease")
 	}
 }

@@ -48,10 +48,10 @@ func (r *reaching) holds(t *testing.T, remembered int64, accepted string) {
 func TestAnEngagedTargetIsHeld(t *testing.T) {
 	withdrawing := leaseNamed(v1alpha1.LeaseManager)
 	withdrawing.Spec.RenewTime = new(metav1.NewMicroTime(time.Unix(1000, 0)))
-	withdrawing.Annotations[v1alpha1.AnnotationWithdraws] = time.Unix(1000, 0).UTC().Format(time.RFC3339)
+	withdrawing.Annotations[v1alpha1.AnnotationSpares] = time.Unix(1000, 0).UTC().Format(time.RFC3339)
 	for name, test := range map[string]struct {
-		manager                    client.Object
-		fences, changes, withdraws bool
+		manager                 client.Object
+		fences, changes, spares bool
 	}{
 		"its manager has no Lease":    {},
 		"its manager is an older one": {manager: leaseNamed(v1alpha1.LeaseManager)},
@@ -62,7 +62,7 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 			manager: leaseNamed(v1alpha1.LeaseManager, v1alpha1.AnnotationChanges), changes: true,
 		},
 		"its manager spares withdrawn delegates that have a node": {
-			manager: withdrawing, withdraws: true,
+			manager: withdrawing, spares: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,16 +91,16 @@ func TestAnEngagedTargetIsHeld(t *testing.T) {
 			if !r.loop.lacking.IsZero() {
 				t.Error("it counts as one that lacks its Lease")
 			}
-			knows := func() [3]bool { return [...]bool{e.target.Fences(), e.target.Changes(), e.target.Withdraws()} }
-			said := [...]bool{test.fences, test.changes, test.withdraws}
+			knows := func() [3]bool { return [...]bool{e.target.Fences(), e.target.Changes(), e.target.Spares()} }
+			said := [...]bool{test.fences, test.changes, test.spares}
 			if knows() != said {
-				t.Errorf("it fences, changes, withdraws: %t", knows())
+				t.Errorf("it fences, changes, spares: %t", knows())
 			}
 			// The target may answer nothing from now on.
 			r.loop.engaged, r.loop.doubts = e, 1
 			r.loop.look(t.Context(), want{})
 			if knows() != said {
-				t.Errorf("without an answer, it fences, changes, withdraws: %t", knows())
+				t.Errorf("without an answer, it fences, changes, spares: %t", knows())
 			}
 		})
 	}
@@ -158,6 +158,9 @@ func TestATargetWithoutALeaseForUs(t *testing.T) {
 			}
 			if e.hold != nil || e.sharedWith != test.shared || e.leases.own.Name != "" || e.target.Itself != test.self {
 				t.Errorf("held: %t, shared with %q, itself: %t", e.hold != nil, e.sharedWith, e.target.Itself)
+			}
+			if e.target.Changes() != test.self || e.target.Spares() != test.self {
+				t.Errorf("changes: %t, spares: %t", e.target.Changes(), e.target.Spares())
 			}
 			if asked := r.server.count("create selfsubjectreviews") > 0; asked != test.asks {
 				t.Errorf("it was asked for the name of our user: %t", asked)

@@ -105,10 +105,10 @@ const lackingFor = 15 * time.Second
 
 // holdTarget takes the Lease of the target, if there is one. From then on, writes end with the hold.
 func (l *loop) holdTarget(ctx, life context.Context, d *dialer, e *engagement) error {
-	if l.options.Holds == nil || e.self {
-		// Of a copy of this cluster, the cluster itself is another one. Its manager is of our version.
-		e.target.SetChanges(e.self)
-		e.target.SetWithdraws(e.self)
+	l.noteKnows(e.target)
+	if l.options.Holds == nil || e.self { // Of a copy of this cluster, the cluster itself is another one.
+		e.target.SetChanges(e.self) // Its manager is of our version.
+		e.target.SetSpares(e.self)
 		return nil
 	}
 	var err error
@@ -365,7 +365,7 @@ func (l *loop) lookAwake(ctx context.Context) {
 // noteKnows notes what the target's manager knows, as of the last look.
 func (l *loop) noteKnows(target *engage.Target) {
 	target.SetChanges(l.awake.Changes())
-	target.SetWithdraws(l.awake.Withdraws())
+	target.SetSpares(l.awake.Spares())
 }
 
 // leaseAppeared says whether a target without a Lease has one now.

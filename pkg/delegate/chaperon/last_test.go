@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -106,6 +107,36 @@ func TestTheEndOfAWithdrawnDelegateIsAwaited(t *testing.T) {
 	if got := s.chaperon().Status.Phase; got != corev1.PodSucceeded {
 		t.Errorf("the delegate's last phase is %q", got)
 	}
+}
+
+// TestTheEndOfAWithdrawalIsForgottenWhenTheDelegateHasANode has another delegate, made after a loss, which the cache
+// does not show yet when its end is asked for.
+func TestTheEndOfAWithdrawalIsForgottenWhenTheDelegateHasANode(t *testing.T) {
+	first := delegate(corev1.PodStatus{Phase: corev1.PodRunning}, onNode)
+	s := newStage(t, chaperon(corev1.PodStatus{}, withdrawn), first)
+	s.mustReconcile()
+	annotate := func(annotations map[string]string) {
+		c := s.chaperon()
+		c.Annotations = annotations
+		if err := s.client.Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	annotate(nil) // as feedback does when the proxy is bound
+	if err := s.client.Delete(t.Context(), first, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.deleted(t, first)
+	for range 3 {
+		s.mustReconcile()
+	}
+	s.reconciler.clock = clocktesting.NewFakePassiveClock(s.reconciler.clock.Now().Add(remakeAfter))
+	s.mustReconcile()
+	s.delegate() // It is made again.
+	s.hidePods = true
+	annotate(map[string]string{v1alpha1.AnnotationDeletionGracePeriod: ""})
+	s.mustReconcile()
+	s.chaperon() // It is there as long as its delegate is.
 }
 
 // deleted plays the watch that shows the end of a pod.

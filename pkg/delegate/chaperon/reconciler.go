@@ -141,7 +141,10 @@ func (r *Reconciler) getDelegate(ctx context.Context, chaperon *v1alpha1.PodChap
 	if err == nil {
 		r.lasts.exists(pod)
 	}
-	if ending && err == nil && metav1.IsControlledBy(pod, chaperon) {
+	switch {
+	case !ending: // A withdrawal means nothing once the delegate has a node.
+		r.written.forgetEnding(chaperon)
+	case err == nil && metav1.IsControlledBy(pod, chaperon):
 		r.written.noteEnding(chaperon)
 	}
 	if apierrors.IsNotFound(err) && chaperon.DeletionTimestamp == nil &&

@@ -78,6 +78,13 @@ func (w *ownWrites) forget(key types.NamespacedName) {
 // noteEnding remembers that the cache has the delegate, whose end was requested.
 func (w *ownWrites) noteEnding(chaperon *v1alpha1.PodChaperon) { w.note(&w.endings, chaperon) }
 
+// forgetEnding notes that nobody asks for the delegate's end any more.
+func (w *ownWrites) forgetEnding(chaperon *v1alpha1.PodChaperon) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.endings, client.ObjectKeyFromObject(chaperon))
+}
+
 // ending says whether the cache had the delegate after its end was requested. If the cache then lacks the delegate, the
 // delegate is gone.
 func (w *ownWrites) ending(chaperon *v1alpha1.PodChaperon) bool { return w.noted(&w.endings, chaperon) }

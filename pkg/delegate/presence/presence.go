@@ -74,7 +74,7 @@ func (p *Presence) renew(ctx context.Context) error {
 	lease.Spec.HolderIdentity = &p.Holder
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(p.Clock.Now()))
 	metav1.SetMetaDataAnnotation(
-		&lease.ObjectMeta, v1alpha1.AnnotationWithdraws, translate.RenewedAt(*lease.Spec.RenewTime))
+		&lease.ObjectMeta, v1alpha1.AnnotationSpares, translate.RenewedAt(*lease.Spec.RenewTime))
 	lease.Spec.LeaseDurationSeconds = new(int32(timeouts.SilentWithin / time.Second))
 	if err := write(lease); err != nil {
 		return fmt.Errorf("writing Lease %q: %w", v1alpha1.LeaseManager, err)

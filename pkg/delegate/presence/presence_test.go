@@ -98,7 +98,7 @@ func TestTheLeaseSaysWhetherTheManagerFences(t *testing.T) {
 		if err := json.Unmarshal(data, read); err != nil {
 			t.Fatal(err)
 		}
-		if got := read.Annotations[v1alpha1.AnnotationWithdraws]; got != translate.RenewedAt(*read.Spec.RenewTime) {
+		if got := read.Annotations[v1alpha1.AnnotationSpares]; got != translate.RenewedAt(*read.Spec.RenewTime) {
 			t.Errorf("it says %q of withdrawn delegates", got)
 		}
 	}

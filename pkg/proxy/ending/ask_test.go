@@ -24,7 +24,7 @@ func TestARequestToEndADelegateNamesTheChaperonThatWasSeen(t *testing.T) {
 	withdraw := func(known bool) func(client.Client) error {
 		return func(c client.Client) error {
 			target := &engage.Target{Client: c}
-			target.SetWithdraws(known)
+			target.SetSpares(known)
 			return Withdraw(t.Context(), target, seen)
 		}
 	}

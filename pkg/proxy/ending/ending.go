@@ -45,7 +45,7 @@ func AskAsSeen(ctx context.Context, target client.Client, seen *v1alpha1.PodChap
 // Withdraw asks the same as AskAsSeen about a delegate that has no node. If it gets one before the target's manager
 // ends it, it stays: Begun is false when the PodChaperon shows the node. Managers of earlier versions end it.
 func Withdraw(ctx context.Context, target *engage.Target, seen *v1alpha1.PodChaperon) error {
-	if !target.Withdraws() {
+	if !target.Spares() {
 		return AskAsSeen(ctx, target.Client, seen)
 	}
 	return askAsSeen(ctx, target.Client, seen, v1alpha1.AnnotationWithdrawn)

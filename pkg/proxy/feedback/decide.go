@@ -47,9 +47,9 @@ type state struct {
 	forced func(types.UID) bool
 	vet    addresses.Vet // decides which addresses the proxy may show
 	now    time.Time
-	// changes says whether the target's manager applies changes of PodChaperons, and withdraws whether it spares
-	// withdrawn delegates that have a node.
-	changes, withdraws bool
+	// changes says whether the target's manager applies changes of PodChaperons, and spares whether it spares withdrawn
+	// delegates that have a node.
+	changes, spares bool
 	// wanted are the annotations that proxies take over.
 	wanted []string
 	// warned are the warnings of the proxy in this target that need not be recorded, and began is when this process
@@ -188,12 +188,12 @@ func finishedByItself(chaperon *v1alpha1.PodChaperon) bool {
 		translate.PodCondition(chaperon.Status.Conditions, v1alpha1.ConditionDelegate) == nil
 }
 
-// endIfAsked makes sure that the delegate of an unbound proxy ends, if placement withdrew it. The target's manager may
-// not know any more what placement wrote, after a rollback.
+// endIfAsked makes sure that the delegate of an unbound proxy ends, if placement withdrew it. After a rollback, the
+// target's manager may not know any more what placement wrote.
 func (p *plan) endIfAsked(s state, c *v1alpha1.PodChaperon) {
 	if translate.ToEnd(c) {
-		grace, whatever := asking.Asked(c)
-		p.end(s, ending{chaperon: c, grace: grace, withdrawn: true, spares: s.withdraws && !whatever})
+		grace, final := asking.Asked(c)
+		p.end(s, ending{chaperon: c, grace: grace, withdrawn: true, spares: !final && s.mustSpare(c)})
 	}
 }
 

@@ -139,7 +139,7 @@ func TestDecide(t *testing.T) {
 		chaperons chaperons
 		asked     []ask
 		last      *v1alpha1.PodChaperon
-		withdraws bool
+		spares    bool
 		want      want
 	}{
 		"neither a proxy nor a chaperon":                  {},
@@ -330,12 +330,17 @@ func TestDecide(t *testing.T) {
 			asked: askedToWithdraw(false), want: ends("c1, asked, withdrawn, overdue"),
 		},
 		"a chaperon that placement withdrew unless it has a node is watched, too": {
-			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))}, withdraws: true,
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))}, spares: true,
 			want: ends("c1, asked, withdrawn, spares"),
 		},
 		"a chaperon that placement withdrew unless it has a node is left to the garbage collector, too": {
-			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))}, withdraws: true,
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))}, spares: true,
 			asked: askedToWithdraw(true), want: ends("c1, asked, withdrawn, spares, overdue"),
+		},
+		"a manager that may only have lost its Lease is not asked for the end at once": {
+			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))},
+			asked: []ask{{chaperon: "c1", spares: true, at: time.Unix(1999, 0)}},
+			want:  want{Wait: managerPatience - time.Second},
 		},
 		"a manager that does not know withdrawals any more is asked for the end": {
 			proxy: proxy(boundTo("")), chaperons: chaperons{chaperon(withdrawn(corev1.PodPending))},
@@ -432,7 +437,7 @@ func TestDecide(t *testing.T) {
 					nodeName:  node,
 					proxy:     test.proxy,
 					chaperons: test.chaperons,
-					withdraws: test.withdraws,
+					spares:    test.spares,
 					asked:     test.asked,
 					last:      test.last,
 					vet:       anyAddress,

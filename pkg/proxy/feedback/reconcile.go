@@ -62,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func (r *reconciler) readState(ctx context.Context, key types.NamespacedName) (state, error) {
 	s := state{target: r.target.Key, nodeName: r.target.NodeName, now: r.options.Clock.Now()}
 	s.forced = r.feedback.wasForced
-	s.changes, s.withdraws, s.wanted = r.target.Changes(), r.target.Withdraws(), r.options.Annotations
+	s.changes, s.spares, s.wanted = r.target.Changes(), r.target.Spares(), r.options.Annotations
 	s.keys, _ = r.options.Keys() // Whoever places pods says that there are none. What is signed later counts as old.
 	pod := &corev1.Pod{}
 	switch err := r.options.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); {

@@ -196,7 +196,7 @@ func TestAWithdrawnDelegateWithoutANodeEnds(t *testing.T) {
 func withdraw(t *testing.T, seen *v1alpha1.PodChaperon) error {
 	t.Helper()
 	engaged := &engage.Target{Client: target.Client}
-	engaged.SetWithdraws(true)
+	engaged.SetSpares(true)
 	return ending.Withdraw(t.Context(), engaged, seen)
 }
 

@@ -79,7 +79,7 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	orphaned, orphan := run(t, c2, "orphaned")
 	unbound := createProxy(t, c2, "unbound")
 	withdrawn := createChaperon(t, unbound, c2)
-	c2.SetWithdraws(true)
+	c2.SetSpares(true)
 	env.Must(t, ending.Withdraw(t.Context(), c2.Target, env.Get(t, target, withdrawn))) // as placement does
 	env.Delete(t, source, proxy)
 	env.Delete(t, source, orphaned, force)

@@ -105,14 +105,9 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 			if w.target.Lost() {
 				return withdrawing(refusal, errors.New("it is lost"))
 			}
-			found, gone, err := deletedUnseen(ctx, w.target, seen)
-			switch {
-			case gone:
-				return refusal
-			case err == nil && spared(found): // The cache may never show it. The next attempt finds it.
-				return withdrawing(refusal, errors.New("it has got a node"))
+			if err := p.lookAgain(ctx, w.target, seen, refusal); err != nil {
+				return err
 			}
-			logWait(ctx, w.target, seen, err)
 			timer.Reset(p.timeout)
 		case <-w.target.engagement.Done():
 			return withdrawing(refusal, errDisconnected)
@@ -120,6 +115,25 @@ func (p *Placer) awaitEnd(ctx context.Context, w *waiter, seen *v1alpha1.PodChap
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// lookAgain returns the outcome of a withdrawal if the API server has it: the cache may never show it. Otherwise it
+// asks once more for the end, because the target's manager may be of another version by now, and returns nil.
+func (p *Placer) lookAgain(
+	ctx context.Context, t *Target, seen *v1alpha1.PodChaperon, refusal *RefusedError,
+) error {
+	now, gone, err := deletedUnseen(ctx, t, seen)
+	if gone {
+		return refusal
+	}
+	if err == nil {
+		if said, _ := read(now); said == scheduled { // The next attempt finds it.
+			return withdrawing(refusal, errors.New("it has got a node"))
+		}
+		err = p.discard(ctx, t, now)
+	}
+	logWait(ctx, t, seen, err)
+	return nil
 }
 
 // logWait logs that a withdrawn delegate has not ended, or the error of asking for it.
@@ -132,8 +146,8 @@ func logWait(ctx context.Context, t *Target, seen *v1alpha1.PodChaperon, err err
 	logger.Info("Waiting until a withdrawn delegate has ended")
 }
 
-// spared says whether a delegate that was withdrawn has got a node before. States from before the withdrawal do not
-// count.
+// spared says whether a delegate that was withdrawn got a node before the target's manager ended it. States from before
+// the withdrawal do not count.
 func spared(now *v1alpha1.PodChaperon) bool {
 	_, withdrawn := now.Annotations[v1alpha1.AnnotationWithdrawn]
 	said, _ := read(now)

@@ -66,20 +66,6 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 		"the delegate gets a node before it ends": {
 			func(w *world, at *Target, _ func()) { w.Delegates.Seen(at, withdrawn(onNode)) }, "",
 		},
-		"the delegate gets a node, and its end is asked for, too": {
-			func(w *world, at *Target, _ func()) {
-				w.Delegates.Seen(at, withdrawn(onNode, func(c *v1alpha1.PodChaperon) {
-					c.Annotations[v1alpha1.AnnotationDeletionGracePeriod] = ""
-				}))
-				eventually(t, "the pod waits for the end", w.clock.HasWaiters)
-				w.Delegates.Gone(at, newChaperon("c", "p"))
-			}, "c1: unschedulable: full",
-		},
-		"the cache shows a node from before the withdrawal": {func(w *world, at *Target, _ func()) {
-			w.Delegates.Seen(at, newChaperon("c", "p", onNode))
-			eventually(t, "the pod waits for the end", w.clock.HasWaiters)
-			w.Delegates.Gone(at, newChaperon("c", "p"))
-		}, "c1: unschedulable: full"},
 		"the delegate gets a node and the cache does not show it": {func(w *world, at *Target, _ func()) {
 			all := &v1alpha1.PodChaperonList{}
 			if err := at.Client.List(t.Context(), all); err != nil || len(all.Items) != 1 {
@@ -109,7 +95,7 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			at := w.engage(t, "c1", lingering(asked))
 			engagement, disengage := context.WithCancel(t.Context())
 			at.engagement = engagement
-			at.SetWithdraws(true)
+			at.SetSpares(true)
 			done := make(chan error, 1)
 			go func() { done <- w.place(t.Context(), newPod("p", nil), at) }()
 			eventually(t, "the pod waits", w.clock.HasWaiters)
@@ -128,6 +114,27 @@ func TestNoOtherTargetIsTriedUntilAWithdrawnDelegateHasEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhichWithdrawnDelegatesAreSpared(t *testing.T) {
+	for name, test := range map[string]struct {
+		now  *v1alpha1.PodChaperon
+		want bool
+	}{
+		"it has got a node":                            {withdrawn(onNode), true},
+		"it has no node":                               {withdrawn(), false},
+		"it had a node before it was withdrawn":        {newChaperon("c", "p", onNode), false},
+		"it has got a node, and somebody deletes it":   {withdrawn(onNode, lost), false},
+		"it has got a node, and its end was asked for": {withdrawn(onNode, toEnd), false},
+	} {
+		if got := spared(test.now); got != test.want {
+			t.Errorf("%s: spared: %t", name, got)
+		}
+	}
+}
+
+func lost(c *v1alpha1.PodChaperon) {
+	with(v1alpha1.ConditionDelegate, corev1.ConditionFalse, v1alpha1.ReasonDelegateTerminating, "")(c)
 }
 
 // lingering is a server whose PodChaperons are deleted some time after the target's manager is asked to. Whoever
