@@ -66,8 +66,8 @@ func (a *asks) remember(proxy types.NamespacedName, asked ask) {
 }
 
 // mustSpare says whether a withdrawn delegate that has a node is not to end. Somebody may have deleted the Lease by
-// which the target's manager says that it spares such a delegate. So a request is not made again at once in other words,
-// which are final.
+// which the target's manager says that it spares such a delegate. So a request is not made again at once in words that
+// are final.
 func (s *state) mustSpare(c *v1alpha1.PodChaperon) bool {
 	return s.spares || slices.ContainsFunc(s.asked, func(a ask) bool {
 		return a.chaperon == c.UID && a.spares && s.now.Sub(a.at) < managerPatience
