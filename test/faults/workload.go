@@ -107,6 +107,11 @@ func (l *lab) createWorkload(ctx context.Context) error {
 		t.Annotations[v1alpha1.AnnotationFenceAfter] = "60"
 		return t
 	}
+	steady := func(app string) corev1.PodTemplateSpec {
+		t := tolerating(guarded(app), patience)
+		t.Annotations[checker.Steady] = "the workload"
+		return t
+	}
 	objects := []client.Object{
 		&corev1.ConfigMap{ObjectMeta: l.meta(settings), Data: map[string]string{
 			"COLOR": "blue", checker.Run: l.namespace,
@@ -125,11 +130,10 @@ func (l *lab) createWorkload(ctx context.Context) error {
 			Replicas: new(int32(1)), Selector: selects(fenced), Template: impatient(guarded(fenced)),
 		}},
 		&appsv1.Deployment{ObjectMeta: l.meta(alone), Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(1)), Selector: selects(alone), Template: tolerating(guarded(alone), patience),
+			Replicas: new(int32(1)), Selector: selects(alone), Template: steady(alone),
 		}},
 		&appsv1.Deployment{ObjectMeta: l.meta(pinned), Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(1)), Selector: selects(pinned),
-			Template: inTarget(target, tolerating(guarded(pinned), patience)),
+			Replicas: new(int32(1)), Selector: selects(pinned), Template: inTarget(target, steady(pinned)),
 		}},
 		l.pod("kept-1", inTarget(source, template(kept))),
 		l.pod("kept-2", inTarget(target, template(kept))),

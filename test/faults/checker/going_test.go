@@ -180,13 +180,11 @@ func TestWhyAPodGoes(t *testing.T) {
 		}},
 		"the pod of a Deployment that nobody scales": {happens: func(h *History, _ *clock) {
 			p := pod("p", on("admiralty-c2"), owned("ReplicaSet"), deleting)
-			p.Labels = map[string]string{"app": "alone"}
+			p.Annotations = map[string]string{Steady: "the test"}
 			h.Proxy(p)
 		}, want: NoneLost},
 		"the pod of another Deployment": {happens: func(h *History, _ *clock) {
-			p := pod("p", on("admiralty-c2"), owned("ReplicaSet"), deleting)
-			p.Labels = map[string]string{"app": "web"}
-			h.Proxy(p)
+			h.Proxy(pod("p", on("admiralty-c2"), owned("ReplicaSet"), deleting))
 		}},
 		"somebody deleted it": {happens: func(h *History, _ *clock) {
 			h.Allow("p", Deleted)

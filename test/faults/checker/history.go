@@ -12,6 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// Steady is an annotation of pods whose controller nobody scales to less, or rolls out. Its value says who promises it.
+const Steady = "example.com/steady"
+
 // History is what the checker knows. Its methods may be called by several goroutines.
 type History struct {
 	now func() time.Time
@@ -109,7 +112,7 @@ func (h *History) Proxy(pod *corev1.Pod) {
 		name: pod.Name, node: pod.Spec.NodeName, made: pod.CreationTimestamp.Time,
 		version: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil,
 		phase: pod.Status.Phase, codes: codes(pod), app: pod.Labels["app"], kept: pod.Labels["app"] == "kept",
-		ends:      endsWith(pod),
+		ends: endsWith(pod), lasts: pod.Annotations[Steady] != "",
 		disrupted: was.disrupted, disruptedAt: was.disruptedAt, patience: patienceOf(pod), fence: fenceOf(pod),
 		grace:     time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)) * time.Second,
 		readiness: readinessOf(pod, was.readiness, h.now()),
@@ -143,7 +146,7 @@ func (p *proxy) ownedBy(owner *metav1.OwnerReference) {
 		return
 	}
 	p.controlled, p.ordinal = owner.Kind != "Job", owner.Kind == "StatefulSet"
-	p.lasts = p.ordinal && strings.HasSuffix(p.name, "-0") || p.app == "alone" || p.app == "pinned"
+	p.lasts = p.lasts || p.ordinal && strings.HasSuffix(p.name, "-0")
 }
 
 // ProxyGone notes that a pod of the source does not exist any more.
