@@ -21,6 +21,9 @@
 // most timeouts.EnsureNeeds. Then the source waits for its turn, for timeouts.CreationTurn at most, and creates the
 // PodChaperon. The rest of timeouts.UnusedCopies is for this request, and for the watch of PodChaperons.
 //
+// A source writes the copy of an Ingress once its Secrets are there. So whoever deletes a Secret asks the API server
+// for the Ingresses of its source.
+//
 // Only the metadata of labelled objects is watched, so the content of the cluster's own Secrets never reaches the
 // manager. Ingresses are an exception, because they name Secrets. Uses are counted as PodChaperons come and go. The
 // alternative, an index, would have to be asked at the end of each of the thousands of pods that share a ConfigMap. The

@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -24,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
+	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/needs"
 	"github.com/multicluster-scheduler/multicluster-scheduler/pkg/timeouts"
 )
 
@@ -128,7 +131,7 @@ func (r *Remover) Reconcile(ctx context.Context, k copyKey) (reconcile.Result, e
 	d := decideCopy(object, r.needed(k, object), r.lastSeen(k), r.options.Clock.Now(), r.options.Grace)
 	r.remember(k, d.seen)
 	if d.remove {
-		return reconcile.Result{}, r.deleteUnused(ctx, k.kind, object)
+		return r.deleteUnused(ctx, k, object)
 	}
 	return reconcile.Result{RequeueAfter: d.wait}, nil
 }
@@ -159,14 +162,39 @@ func (r *Remover) needed(k copyKey, object *metav1.PartialObjectMetadata) bool {
 	return r.uses.inUse(needing)
 }
 
-// deleteUnused deletes the copy as the cache has it. If it has changed or is gone, its event follows.
-func (r *Remover) deleteUnused(ctx context.Context, kind copyKind, object *metav1.PartialObjectMetadata) error {
-	exactly := metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
-	err := r.deleteCopy(ctx, kind, object, exactly)
-	if apierrors.IsConflict(err) {
-		return nil
+// deleteUnused deletes the copy as the cache has it. If it has changed or is gone, its event follows. A Secret that an
+// Ingress names by now has its grace time again.
+func (r *Remover) deleteUnused(
+	ctx context.Context, k copyKey, object *metav1.PartialObjectMetadata,
+) (reconcile.Result, error) {
+	if k.kind.Resource == string(needs.Secrets) {
+		if named, err := r.namedNow(ctx, object); named || err != nil {
+			r.forget(k)
+			return reconcile.Result{RequeueAfter: r.options.Grace}, err
+		}
 	}
-	return err
+	exactly := metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
+	err := r.deleteCopy(ctx, k.kind, object, exactly)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// namedNow says whether the copy of an Ingress names a Secret, as the API server has it. The watch of Ingresses may
+// lag, and a source that has made an Ingress does not look for its Secrets again.
+func (r *Remover) namedNow(ctx context.Context, secret *metav1.PartialObjectMetadata) (bool, error) {
+	ofSource := labels.Set{v1alpha1.LabelParentClusterID: secret.Labels[v1alpha1.LabelParentClusterID]}
+	list, err := r.typed.NetworkingV1().Ingresses(secret.Namespace).List(
+		ctx, metav1.ListOptions{LabelSelector: ofSource.String()})
+	if err != nil {
+		return false, fmt.Errorf("looking for Ingresses that name a Secret: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(ingress networkingv1.Ingress) bool {
+		return slices.ContainsFunc(ingress.Spec.TLS, func(tls networkingv1.IngressTLS) bool {
+			return tls.SecretName == secret.Name
+		})
+	}), nil
 }
 
 // deleteCopy deletes the copy, if it meets the preconditions. A copy that is gone is no error.

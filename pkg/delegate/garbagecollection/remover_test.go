@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	typedfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -106,6 +107,45 @@ func TestWhatStandsInTheWayOfARemoval(t *testing.T) {
 	}
 }
 
+// TestASecretOfAnIngressThatTheCacheLacksStays has a watch of Ingresses that lags.
+func TestASecretOfAnIngressThatTheCacheLacksStays(t *testing.T) {
+	for name, test := range map[string]struct {
+		source, namespace, names string
+		answer                   error
+		stays                    bool
+	}{
+		"an Ingress names it":              {"c1", "default", "db", nil, true},
+		"an Ingress names another one":     {"c1", "default", "web", nil, false},
+		"an Ingress of another source":     {"c2", "default", "db", nil, false},
+		"an Ingress of another namespace":  {"c1", "other", "db", nil, false},
+		"the API server does not say that": {"c2", "default", "db", errors.New("down"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+			ingress := &networkingv1.Ingress{}
+			ingress.Namespace, ingress.Name = test.namespace, "web"
+			ingress.Labels = map[string]string{v1alpha1.LabelParentClusterID: test.source}
+			ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: "first"}, {SecretName: test.names}}
+			typed := typedfake.NewClientset(ingress)
+			if test.answer != nil {
+				typed.PrependReactor("list", "ingresses", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, test.answer
+				})
+			}
+			f.typed = typed
+			f.reconcile(timeouts.UnusedCopies)
+			f.clock.Step(timeouts.UnusedCopies)
+			if _, err := f.Reconcile(t.Context(), f.key); (err != nil) != (test.answer != nil) {
+				t.Errorf("error %v", err)
+			}
+			f.wantDeleted(!test.stays)
+			if test.stays && len(f.seen) > 0 {
+				t.Error("its grace time does not begin anew")
+			}
+		})
+	}
+}
+
 func TestUpdatesOfThePodChaperonsStatusAreNotCounted(t *testing.T) {
 	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
 	before, after := chaperon("c1", "db"), chaperon("c1", "other")
@@ -178,6 +218,7 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 	t.Cleanup(f.queue.ShutDown)
 	f.Remover = &Remover{
 		options: Options{Clock: clock, Grace: timeouts.UnusedCopies}, client: f.fake, uses: newUseCounter(),
+		typed:  typedfake.NewClientset(),
 		stores: map[copyKind][]toolscache.Indexer{}, seen: map[copyKey]sighting{},
 	}
 	store := toolscache.NewIndexer(

@@ -85,12 +85,9 @@ func (c *copier) copyIngress(ctx context.Context, from, there *networkingv1.Ingr
 	if err := c.keepCertificates(ctx, key, certificates(from)); err != nil {
 		return err
 	}
-	err := c.writeIngress(ctx, c.writer, wanted, there)
-	if refusal(err) != "" { // While no Ingress names the Secrets, the target removes them.
+	if err := c.writeIngress(ctx, c.writer, wanted, there); err != nil {
+		// While no Ingress names the Secrets, the target removes them. So the next attempt looks for them again.
 		return errors.Join(err, c.keepCertificates(ctx, key, certificatesThere(from, there)))
-	}
-	if err != nil {
-		return err
 	}
 	return c.checkClass(ctx, ptr.Deref(wanted.Spec.IngressClassName, ""))
 }

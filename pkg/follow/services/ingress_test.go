@@ -114,10 +114,10 @@ func TestTheCopyOfAnIngress(t *testing.T) {
 			answers: map[string][]error{"create Ingress entry": {denied}}, want: []string{"create Ingress entry"},
 			secrets: [][]string{{"tls"}, nil}, failed: true,
 		},
-		"the certificates of an Ingress that could not be written yet stay": {
+		"the certificates of an Ingress that could not be written yet are looked for again": {
 			from: []client.Object{global, pathTo("web")}, copies: []client.Object{service},
 			answers: map[string][]error{"create Ingress entry": {busy}}, want: []string{"create Ingress entry"},
-			secrets: [][]string{{"tls"}}, failed: true,
+			secrets: [][]string{{"tls"}, nil}, failed: true,
 		},
 		"the certificates that a copy names stay if the target refuses its change": {
 			from: []client.Object{global, pathTo("web", func(i *networkingv1.Ingress) {
