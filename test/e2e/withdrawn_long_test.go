@@ -27,13 +27,14 @@ func TestADelegateThatGetsANodeWhenItIsGivenUpStays(t *testing.T) {
 	create(t, w.c1, w.pod("once", template))
 	before := w.delegateInC2(t, "without a node", func(*corev1.Pod) bool { return true })
 
-	managers, err := w.c2.managerPods(t.Context())
+	managers(t.Context(), t, w.c2, 2)
+	pods, err := w.c2.managerPods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := func(s syscall.Signal) {
-		for i := range managers {
-			signal(t, &managers[i], s)
+		for i := range pods {
+			signal(t, &pods[i], s)
 		}
 	}
 	t.Cleanup(func() { all(syscall.SIGCONT) })
