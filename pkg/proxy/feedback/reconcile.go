@@ -187,8 +187,8 @@ func (r *reconciler) endDelegate(ctx context.Context, key types.NamespacedName, 
 }
 
 // askManager asks the target's manager to delete the delegate and then the PodChaperon. So the PodChaperon outlives the
-// delegate, and shows the delegate's end. One that was withdrawn may have got a node meanwhile: then its PodChaperon
-// has changed, and this is an error.
+// delegate, and shows the delegate's end. One that was withdrawn may have got a node meanwhile. Then its PodChaperon
+// has changed, and the API server answers with a conflict.
 func (r *reconciler) askManager(ctx context.Context, e ending) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -97,6 +97,19 @@ func TestADelegateThatTheTargetsManagerDoesNotEndIsCollected(t *testing.T) {
 	env.WaitGone(t, source, proxy)
 }
 
+// TestAManagerThatDoesNotKnowWithdrawalsAnyMoreIsAskedForTheEnd has a target that is rolled back meanwhile.
+func TestAManagerThatDoesNotKnowWithdrawalsAnyMoreIsAskedForTheEnd(t *testing.T) {
+	c2 := engaged(t)
+	c2.SetSpares(true)
+	withdrawn := createChaperon(t, createProxy(t, c2, "unbound"), c2)
+	env.Must(t, ending.Withdraw(t.Context(), c2.Target, env.Get(t, target, withdrawn)))
+	waitForWorkers(t, c2)
+	c2.SetSpares(false)
+	clock.SetTime(clock.Now().Add(time.Minute))
+	report(t, withdrawn, corev1.PodPending) // The workers look again.
+	waitForEnding(t, withdrawn, "")
+}
+
 func TestAProxyThatVanishesTakesItsDelegateAlong(t *testing.T) {
 	c2 := engaged(t)
 	for name, grace := range map[string]string{"bound": "1", "bound-just-now": "", "unbound": ""} {
