@@ -236,7 +236,11 @@ func TestATargetThatIsDeletedWhileItIsAwayLosesItsChaperonsWhenItIsBack(t *testi
 	t.Parallel()
 	w := newWire(t, c2Alice)
 	key, _ := connect(t, w.login)
-	ours := createChaperon(t, key, env.Namespace(t, nil, c2), "ours")
+	// Targets of other tests lead to c2, too. They would delete it as soon as no target has it, but for its proxy.
+	proxy := env.Proxy(env.Namespace(t, nil, c1, c2), "ours")
+	env.CreateForTest(t, c1, proxy)
+	ours := env.ChaperonOf(proxy, sourceID, key)
+	env.CreateForTest(t, c2, ours)
 	waitForCache(t, key, ours)
 	w.sever()
 	waitForCondition(t, key, v1alpha1.ConditionConnected, v1alpha1.ReasonUnreachable, "")

@@ -58,10 +58,17 @@ func PodSpec() corev1.PodSpec {
 // Chaperon returns the PodChaperon of a proxy of some name, as a source makes it for a target. Neither it nor the proxy
 // exists.
 func Chaperon(namespace, proxy, sourceID string, target types.NamespacedName) *v1alpha1.PodChaperon {
-	uid, key := uuid.NewUUID(), types.NamespacedName{Namespace: namespace, Name: proxy}
+	return ChaperonOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: proxy, UID: uuid.NewUUID(),
+	}}, sourceID, target)
+}
+
+// ChaperonOf is Chaperon for a proxy that exists.
+func ChaperonOf(proxy *corev1.Pod, sourceID string, target types.NamespacedName) *v1alpha1.PodChaperon {
+	uid, key := proxy.UID, client.ObjectKeyFromObject(proxy)
 	proved, _ := Sign(proof.Claim{UID: uid, Proxy: key, Target: target})
 	chaperon := &v1alpha1.PodChaperon{
-		ObjectMeta: Meta(namespace, translate.DelegateNameOf(proxy, uid)), Spec: PodSpec(),
+		ObjectMeta: Meta(key.Namespace, translate.DelegateNameOf(key.Name, uid)), Spec: PodSpec(),
 	}
 	chaperon.Labels = map[string]string{
 		v1alpha1.LabelParentUID:       string(uid),
@@ -69,8 +76,8 @@ func Chaperon(namespace, proxy, sourceID string, target types.NamespacedName) *v
 		v1alpha1.LabelTargetHash:      translate.TargetHash(target),
 	}
 	chaperon.Annotations = map[string]string{
-		v1alpha1.AnnotationParentNamespace: namespace,
-		v1alpha1.AnnotationParentName:      proxy,
+		v1alpha1.AnnotationParentNamespace: key.Namespace,
+		v1alpha1.AnnotationParentName:      key.Name,
 		v1alpha1.AnnotationProof:           proved,
 	}
 	return chaperon
