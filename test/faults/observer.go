@@ -84,18 +84,29 @@ func (l *lab) observe(ctx context.Context) *observer {
 
 // look tells the checker whether the virtual node of a cluster is Ready, and returns it, or "".
 func (l *lab) look(ctx context.Context, name string) string {
+	status := l.readiness(ctx, "admiralty-"+name)
+	if status == "" {
+		return ""
+	}
+	if own := l.readiness(ctx, source+"-node"); own != "" {
+		l.history.OwnNode(own)
+	}
+	l.history.Node(name, status)
+	return map[corev1.ConditionStatus]string{
+		corev1.ConditionTrue: ready, corev1.ConditionFalse: unready, corev1.ConditionUnknown: unknown,
+	}[status]
+}
+
+// readiness returns the condition Ready of a node of the source, or "" if it cannot be read.
+func (l *lab) readiness(ctx context.Context, name string) corev1.ConditionStatus {
 	node := &corev1.Node{}
-	if err := l.clusters[source].Get(ctx, client.ObjectKey{Name: "admiralty-" + name}, node); err != nil {
+	if err := l.clusters[source].Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return ""
 	}
 	for _, c := range node.Status.Conditions {
-		if c.Type != corev1.NodeReady {
-			continue
+		if c.Type == corev1.NodeReady {
+			return c.Status
 		}
-		l.history.Node(name, c.Status)
-		return map[corev1.ConditionStatus]string{
-			corev1.ConditionTrue: ready, corev1.ConditionFalse: unready, corev1.ConditionUnknown: unknown,
-		}[c.Status]
 	}
 	return ""
 }

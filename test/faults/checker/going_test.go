@@ -127,6 +127,24 @@ func TestAVirtualNodeIsReadyUnlessItsTargetIsLost(t *testing.T) {
 		"nothing is broken, and nobody knows": {happens: func(h *History, _ *clock) {
 			h.Node("c2", corev1.ConditionUnknown)
 		}, want: StaysReady},
+		"nobody knows of the source's own node either": {happens: func(h *History, c *clock) {
+			h.OwnNode(corev1.ConditionUnknown)
+			h.OwnNode(corev1.ConditionUnknown)
+			h.Node("c2", corev1.ConditionUnknown)
+			h.OwnNode(corev1.ConditionTrue)
+			c.at = c.at.Add(excusedFor)
+			h.Node("c2", corev1.ConditionUnknown)
+		}},
+		"the source's own node was Unknown long ago": {happens: func(h *History, c *clock) {
+			h.OwnNode(corev1.ConditionUnknown)
+			h.OwnNode(corev1.ConditionTrue)
+			c.at = c.at.Add(excusedFor + time.Second)
+			h.Node("c2", corev1.ConditionUnknown)
+		}, want: StaysReady},
+		"the source's own node is Unknown, and the virtual node not Ready": {happens: func(h *History, _ *clock) {
+			h.OwnNode(corev1.ConditionUnknown)
+			h.Node("c2", corev1.ConditionFalse)
+		}, want: StaysReady},
 		"the target is away, and nobody knows": {happens: func(h *History, _ *clock) {
 			h.Away("c2", true)
 			h.Node("c2", corev1.ConditionUnknown)

@@ -30,6 +30,7 @@ type History struct {
 	drains     map[string]*outage      // drains of the cluster's virtual node
 	changed    map[string]bool         // labels app of pods whose controllers were changed since the last rest
 	silent     outage                  // of the source, in any target
+	blind      outage                  // times in which the source's Kubernetes knows nothing of its own node
 	invented   map[types.UID]time.Time // since when proxies show that they are Ready whose delegates are not
 	looks      int                     // at the processes of the machine, so far
 	unnamed    map[types.UID]intervals // when pods ran that are no known delegates, since the last rest

@@ -156,6 +156,7 @@ func (h *History) remember() {
 		}
 	}
 	h.silent.forget()
+	h.blind.forget()
 	clear(h.changed)
 	clear(h.unnamed)
 	h.rememberAll()
