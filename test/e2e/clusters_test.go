@@ -86,12 +86,8 @@ func setUp(t *testing.T) *world {
 	w.namespace = "e2e-" + rand.String(6)
 	t.Logf("namespace %s", w.namespace)
 	for _, c := range w.all() {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-		if c == w.c1 {
-			ns.Labels = map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
-		}
 		t.Cleanup(func() { w.empty(t, c) }) // after the namespace's deletion
-		create(t, c, ns)
+		create(t, c, w.namespaceIn(c))
 	}
 	w.awaitAccount(t, w.c1)
 	w.awaitAccount(t, w.c2)
@@ -107,6 +103,15 @@ func setUp(t *testing.T) *world {
 }
 
 func (w *world) all() []*cluster { return []*cluster{w.c1, w.c2} }
+
+// namespaceIn returns the test's namespace, as it is to be created in a cluster.
+func (w *world) namespaceIn(c *cluster) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	if c == w.c1 {
+		ns.Labels = map[string]string{v1alpha1.LabelEnabledNamespace: v1alpha1.LabelEnabledNamespaceValue}
+	}
+	return ns
+}
 
 // awaitAccount waits until pods may be created in the new namespace. A controller manager makes the account that they
 // need. It may have to lead again first, after a test in which its API server was away.

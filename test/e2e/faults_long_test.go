@@ -117,11 +117,15 @@ func (w *world) endWell(t *testing.T, args ...string) {
 
 // takesPod returns an error unless a pod that may only run in a target is bound. A new leader connects to its targets
 // one after the other, and their nodes are Ready before. The namespace of the test is deleted afterwards, with the pod.
+// It is created again if the test has deleted it.
 func (w *world) takesPod(ctx context.Context, target string) error {
 	pod := w.pod("last-in-"+target, inTarget(target, podTemplate("last")))
 	switch err := w.c1.Create(ctx, pod); {
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-		return nil // The test has deleted its namespace.
+	case apierrors.IsNotFound(err):
+		for _, c := range w.all() {
+			err = errors.Join(err, client.IgnoreAlreadyExists(c.Create(ctx, w.namespaceIn(c))))
+		}
+		return err
 	case client.IgnoreAlreadyExists(err) != nil:
 		return err
 	}
