@@ -119,6 +119,13 @@ func until(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
+// late notes that something did not happen in time. If somebody ended the run, there was no time.
+func (l *lab) late(ctx context.Context, format string, args ...any) {
+	if ctx.Err() == nil {
+		l.history.Violate(checker.Converges, format, args...)
+	}
+}
+
 // wait waits for a duration, or until the context ends.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

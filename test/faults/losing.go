@@ -39,8 +39,7 @@ func losing() fault {
 				for app, uid := range lost {
 					err := until(ctx, func(ctx context.Context) error { return l.fencedMoved(ctx, app, uid) })
 					if err != nil {
-						l.history.Violate(checker.Converges, "the fenced pod %s of a lost target: %v; %s",
-							app, err, l.fencing(ctx, app))
+						l.late(ctx, "the fenced pod %s of a lost target: %v; %s", app, err, l.fencing(ctx, app))
 					}
 				}
 				return heal(context.WithoutCancel(ctx))
