@@ -179,6 +179,26 @@ func TestTheFencedPodIsPlacedInTheTarget(t *testing.T) {
 	}
 }
 
+func TestVirtualNodesMayBeUnknownWhileTheSourcesOwnNodeIs(t *testing.T) {
+	for own, excused := range map[corev1.ConditionStatus]bool{
+		corev1.ConditionUnknown: true, corev1.ConditionTrue: false,
+	} {
+		l := newLab(t, "exit 0", nodeThatIs(source+"-node", own), nodeThatIs("admiralty-c2", corev1.ConditionUnknown))
+		if got := l.look(t.Context(), target); got != unknown {
+			t.Errorf("the virtual node is %q", got)
+		}
+		if got := l.broken(); (len(got) == 0) != excused {
+			t.Errorf("the source's own node has Ready=%s, broken promises: %v", own, got)
+		}
+	}
+}
+
+func nodeThatIs(name string, ready corev1.ConditionStatus) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	return node
+}
+
 func TestPodChaperonsOfFinishedPodsAreDeletedOften(t *testing.T) {
 	labels, pods := map[string]string{"app": task}, []client.Object{}
 	for name, phase := range map[string]corev1.PodPhase{
