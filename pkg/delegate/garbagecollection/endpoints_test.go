@@ -70,15 +70,11 @@ func TestWithoutAnAnswerAboutTheServiceAnEndpointSliceStays(t *testing.T) {
 
 func TestAServiceThatChangesHasItsEndpointSlicesLookedAt(t *testing.T) {
 	f := newFixture(t, "endpointslices", sliceOf("web"))
-	f.copyChanged(f.queue, services(), copyOf("c1", "other"), nil)
-	f.drain()
-	f.copyChanged(f.queue, services(), copyOf("c1", "web"), nil)
-	found := false
-	for _, k := range f.drain() {
-		found = found || k == f.key
-	}
-	if !found {
-		t.Error("the EndpointSlice is not looked at")
+	for service, want := range map[string]bool{"other": false, "web": true} {
+		f.copyChanged(f.queue, services(), copyOf("c1", service), nil)
+		if got := slices.Contains(f.drain(), f.key); got != want {
+			t.Errorf("when the Service %q changes, the EndpointSlice is looked at: %t, want %t", service, got, want)
+		}
 	}
 }
 

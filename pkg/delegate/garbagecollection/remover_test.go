@@ -174,6 +174,13 @@ func TestATLSSecretIsNeededWhileItsIngressIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept, ok := before.(*metav1.PartialObjectMetadata)
+	if !ok || kept.Annotations[annotationSecrets] != "other,db" {
+		t.Errorf("the cache keeps %v, want each Secret once", before)
+	}
+	if again, err := slimCopy(before); again != before || err != nil {
+		t.Errorf("kept %v, error %v; want no change", again, err) // Informers may do so twice.
+	}
 	f.copyChanged(f.queue, ingresses(), nil, before)
 	f.reconcile(0)
 	f.drain()
@@ -196,6 +203,32 @@ func TestSlimKeepsWhatIsRead(t *testing.T) {
 	got, err := slimCopy(whole)
 	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestWhatIsWatched(t *testing.T) {
+	f := newFixture(t, string(needs.Secrets), copyOf("c1", "db"))
+	f.options.SecretNamespaces = []string{"a", "b"}
+	for _, kind := range copyKinds() {
+		want := []string{metav1.NamespaceAll}
+		if kind.Resource == string(needs.Secrets) {
+			want = f.options.SecretNamespaces
+		}
+		if got := f.namespaces(kind); !slices.Equal(got, want) {
+			t.Errorf("%s of the namespaces %q are watched, want %q", kind.Resource, got, want)
+		}
+		slim, err := slimmed(kind)(copyOf("c1", "db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, ok := slim.(*metav1.PartialObjectMetadata)
+		if !ok {
+			t.Fatalf("%s: the cache keeps %v", kind.Resource, slim)
+		}
+		_, noted := kept.Annotations[annotationAdditions]
+		if want := kind == serviceAccounts(); noted != want {
+			t.Errorf("%s: it is noted whether somebody added something: %t, want %t", kind.Resource, noted, want)
+		}
 	}
 }
 

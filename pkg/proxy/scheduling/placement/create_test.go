@@ -353,6 +353,31 @@ func TestAPodChaperonThatExistsIsGoneOnWithIfItIsThePods(t *testing.T) {
 	}
 }
 
+// TestARequestWithoutAnAnswerMayBeCarriedOutWhenAnotherPodsPodChaperonIsGone has a PodChaperon of the name that is
+// another pod's.
+func TestARequestWithoutAnAnswerMayBeCarriedOutWhenAnotherPodsPodChaperonIsGone(t *testing.T) {
+	w := newWorld()
+	at := w.engage(t, "c1", interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewTimeoutError("slow", 0)
+		},
+		Get: func(
+			_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption,
+		) error {
+			newChaperon("c", "q").DeepCopyInto(o.(*v1alpha1.PodChaperon))
+			return nil
+		},
+	})
+	_, err := w.ensureChaperon(t.Context(), newPod("p", nil), at, nil)
+	want := "creating the PodChaperon in c1: it may still be created: Timeout: slow"
+	if message(err) != want {
+		t.Errorf("error is %q, want %q", message(err), want)
+	}
+	if w.Delegates.Holder("p") != at {
+		t.Error("the pod may go elsewhere")
+	}
+}
+
 func TestAPodChaperonAsksForFencingOnlyIfTheSourceIsHeardOf(t *testing.T) {
 	confirms := func(context.Context) error { return nil }
 	fenced := func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationFenceAfter] = "120" }

@@ -48,6 +48,14 @@ func TestHolder(t *testing.T) {
 			w.Delegates.Seen(c1, newChaperon("c", "p"))
 			w.Delegates.Seen(c2, newChaperon("d", "p", inPhase(corev1.PodRunning)))
 		}, "c2"},
+		"PodChaperons in two targets": {func(w *world, c1, c2 *Target) {
+			w.Delegates.Seen(c2, newChaperon("d", "p"))
+			w.Delegates.Seen(c1, newChaperon("c", "p"))
+		}, "c1"},
+		"two targets that do not answer": {func(w *world, c1, c2 *Target) {
+			w.Delegates.doubt("p", c2, false)
+			w.Delegates.doubt("p", c1, false)
+		}, "c1"},
 		"a PodChaperon in a target that is out of reach for a moment": {func(w *world, _, c2 *Target) {
 			w.Delegates.Seen(c2, newChaperon("c", "p"))
 			w.registry.Lapse(c2.Target)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/multicluster-scheduler/multicluster-scheduler/api/v1alpha1"
@@ -354,22 +355,72 @@ func TestTheChosenTargetIsAskedToo(t *testing.T) {
 	}
 }
 
-// TestAPodChaperonWithoutLabelsIsDeletedAfterAChangeOfTheLeader has one that no cache of the new leader shows.
+// TestAPodChaperonWithoutLabelsIsDeletedAfterAChangeOfTheLeader has one that no cache of the new leader shows. One of
+// another pod stays, even if it has the name.
 func TestAPodChaperonWithoutLabelsIsDeletedAfterAChangeOfTheLeader(t *testing.T) {
-	w, pod := newWorld(), newPod("p", nil)
+	for name, test := range map[string]struct {
+		proxy types.UID
+		stays bool
+	}{
+		"it is the pod's":     {proxy: "p"},
+		"it is another pod's": {proxy: "q", stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pod := newWorld(), newPod("p", nil)
+			c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+			c1.Since = w.clock.Now()
+			c1.finds(true, nil)
+			hidden := newChaperon("c", test.proxy)
+			hidden.Name = translate.DelegateName(pod)
+			if err := c1.Client.Create(t.Context(), hidden.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.Delegates.startWaiting(types.NamespacedName{}, "p", c2)
+			if err := w.ended(t.Context(), pod, c2, c1, c2); err == nil {
+				t.Error("the pod does not wait")
+			}
+			_, err := live(t.Context(), c1, hidden)
+			if client.IgnoreNotFound(err) != nil || (err == nil) != test.stays {
+				t.Errorf("the PodChaperon: %v; it stays: %t, want %t", err, err == nil, test.stays)
+			}
+		})
+	}
+}
+
+// TestDelegatesAreLeftOverInSeveralTargets has one target whose delegate has ended, and one whose delegate runs.
+func TestDelegatesAreLeftOverInSeveralTargets(t *testing.T) {
+	w := newWorld()
 	c1, c2 := w.engage(t, "c1", server{}.funcs()), w.engage(t, "c2", server{}.funcs())
+	c3 := w.engage(t, "c3", server{}.funcs())
+	own := with(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "full")
+	w.leave(c1, newChaperon("c", "p", own))
+	w.leave(c3, newChaperon("d", "p", own))
+	c1.finds(false, nil)
+	c3.finds(true, nil)
+	for range 2 {
+		left := (*LeftoverError)(nil)
+		if err := w.leftoversEnded(t.Context(), newPod("p", nil), c2); !errors.As(err, &left) || left.Target != "c3" {
+			t.Errorf("error is %v, want one about c3", err)
+		}
+		if left := w.Delegates.leftovers("p", c2); len(left) != 1 {
+			t.Errorf("%d delegates are left over, want that in c3", len(left))
+		}
+	}
+}
+
+// TestATargetThatIsDisengagedWhileItIsAskedHasNothingLeftOver has one that finds a delegate in this moment.
+func TestATargetThatIsDisengagedWhileItIsAskedHasNothingLeftOver(t *testing.T) {
+	w, pod := newWorld(), newPod("p", nil)
+	c1, end := w.engageUntil(t, "c1")
+	c2 := w.engage(t, "c2", server{}.funcs())
 	c1.Since = w.clock.Now()
-	c1.finds(true, nil)
-	hidden := newChaperon("c", "p")
-	hidden.Name = translate.DelegateName(pod)
-	if err := c1.Client.Create(t.Context(), hidden.DeepCopy()); err != nil {
-		t.Fatal(err)
+	c1.FindsPod = func(context.Context, types.NamespacedName) (bool, error) {
+		end()
+		w.Delegates.ForgetTarget(c1, nil)
+		return true, nil
 	}
 	w.Delegates.startWaiting(types.NamespacedName{}, "p", c2)
-	if err := w.ended(t.Context(), pod, c2, c1, c2); err == nil {
-		t.Error("the pod does not wait")
-	}
-	if _, err := live(t.Context(), c1, hidden); !apierrors.IsNotFound(err) {
-		t.Errorf("the PodChaperon was not deleted: %v", err)
+	if err := w.ended(t.Context(), pod, c2, c1, c2); err != nil {
+		t.Errorf("the pod waits for a target that is gone: %v", err)
 	}
 }
