@@ -34,7 +34,12 @@ func (w *world) copyOfC1(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatalf("copying etcd: %v\n%s", err, out)
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: localFile("bin")}
+	const patience = 2 * time.Minute // on a busy machine
+	environment := &envtest.Environment{
+		BinaryAssetsDirectory:    localFile("bin"),
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
+	}
 	environment.ControlPlane.GetAPIServer().Path = localFile("bin/kube-apiserver")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: localFile("bin/etcd"), DataDir: data}
 	config, err := environment.Start()
