@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"encoding/pem"
@@ -146,13 +147,21 @@ func Bomb(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
-	packer := gzip.NewWriter(w)
-	defer func() { _ = packer.Close() }()
-	part := []byte(strings.Repeat("a", 1<<20))
-	_, err := io.WriteString(packer, `{"kind":"Status","apiVersion":"v1","message":"`)
-	for i := 0; i < 300 && err == nil; i++ {
-		_, err = packer.Write(part)
-	}
+	_, _ = w.Write(bomb()) // The client may hang up.
+}
+
+// bomb is packed once, and a megabyte of it at a time, so that it costs its sender nothing.
+var bomb = sync.OnceValue(func() []byte {
+	packed := pack(`{"kind":"Status","apiVersion":"v1","message":"`)
+	return append(packed, bytes.Repeat(pack(strings.Repeat("a", 1<<20)), 300)...)
+})
+
+func pack(part string) []byte {
+	var packed bytes.Buffer
+	packer := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(packer, part) // A buffer returns no errors.
+	_ = packer.Close()
+	return packed.Bytes()
 }
 
 // Event sends an event of a watch that has this many bytes.
