@@ -254,17 +254,20 @@ func newFixture(t *testing.T, resource string, object *metav1.PartialObjectMetad
 		typed:  typedfake.NewClientset(),
 		stores: map[copyKind][]toolscache.Indexer{}, seen: map[copyKey]sighting{},
 	}
-	store := toolscache.NewIndexer(
-		toolscache.MetaNamespaceKeyFunc,
-		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
-	)
+	newStore := func() toolscache.Indexer {
+		return toolscache.NewIndexer(
+			toolscache.MetaNamespaceKeyFunc,
+			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
+		)
+	}
+	store := newStore()
 	if err := store.Add(object); err != nil {
 		t.Fatal(err)
 	}
 	for _, of := range copyKinds() {
 		if of.Resource == resource {
 			f.key = copyKey{of, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}
-			f.stores[of] = []toolscache.Indexer{store}
+			f.stores[of] = []toolscache.Indexer{newStore(), store} // as with two namespaces
 		}
 	}
 	f.fake.PrependReactor(
